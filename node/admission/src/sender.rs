@@ -190,12 +190,13 @@ impl SenderQueue {
         }
     }
 
-    /// Makes this node responsible for the transactions that it owns; returns true if there are any.
+    /// Makes this node responsible for the transactions that it would propose at some time; returns true if this changes any.
     pub fn hand_over(&mut self) -> bool {
-        let owned = self.entries.values_mut().filter(|entry| entry.responsibility.position == Some(0));
-        let owned = owned.map(|entry| entry.responsibility.is_responsible = true).count();
-        self.is_responsible |= owned > 0;
-        owned > 0
+        let responsibilities = self.entries.values_mut().map(|entry| &mut entry.responsibility);
+        let others = responsibilities.filter(|it| it.position.is_some() && !it.is_responsible);
+        let changed = others.map(|it| it.is_responsible = true).count() > 0;
+        self.is_responsible |= changed;
+        changed
     }
 
     /// Takes ownership of transactions that were forwarded since then, if this node was neither first nor

@@ -117,8 +117,8 @@ impl Pool {
         }
     }
 
-    /// This node proposes nothing for now. So it is responsible for what it would have proposed: others get it at the end of the
-    /// turn, as if users had submitted it here.
+    /// This node proposes nothing for now. So it is responsible for what it would have proposed, also in place of others: they get it
+    /// at the end of the turn, as if users had submitted it here.
     pub fn hand_over(&mut self) {
         let changed: Vec<Address> =
             self.senders.iter_mut().filter_map(|(sender, queue)| queue.hand_over().then_some(*sender)).collect();

@@ -4,6 +4,7 @@
 //! timers are compared with the time, epochs change, and this member proposes.
 
 use crate::{
+    absence::Absence,
     bodies::Bodies,
     checkpoints::DurableCheckpoints,
     config::Config,
@@ -75,6 +76,7 @@ pub struct Mir {
     pub(crate) proposer: Proposer,
     pub(crate) changes: Changes,
     pub(crate) timers: Timers,
+    pub(crate) absence: Absence,
     /// Votes for checkpoints above the stable one.
     pub(crate) checkpoint_votes: BTreeMap<Sn, BTreeMap<ValidatorIndex, (B256, Signature)>>,
     pub(crate) durable: DurableCheckpoints,
@@ -105,11 +107,11 @@ impl Engine for Mir {
             Input::Durable(ticket) => self.handle_durable(ticket),
             Input::Deadline => self.handle_deadline(),
             Input::PeerUp(peer) => {
-                self.timers.note_present(peer);
+                self.absence.note_up(peer, self.now);
                 self.send_status(Recipients::One(peer), true);
             }
             // Lost messages are asked for by timers.
-            Input::PeerDown(peer) => self.timers.note_absent(peer, self.now),
+            Input::PeerDown(peer) => self.absence.note_down(peer, self.now, &self.config),
             Input::Certified(commit) => self.handle_certified(Sn(commit.0)),
             Input::Packet(_) | Input::Sequencer(_) => {}
         }
@@ -128,7 +130,7 @@ impl Engine for Mir {
         if self.is_halted {
             return None;
         }
-        let timers = [Some(self.sync.resend_at), self.timers.deadline(), self.proposal_deadline(), self.deferred_until];
+        let timers = [Some(self.sync.resend_at), self.timers_deadline(), self.proposal_deadline(), self.deferred_until];
         timers.into_iter().flatten().min()
     }
 }
@@ -166,6 +168,7 @@ impl Mir {
             proposer: Proposer::new(now),
             changes: Changes::default(),
             timers: Timers::default(),
+            absence: Absence::new(me, now),
             checkpoint_votes: BTreeMap::new(),
             durable: DurableCheckpoints::default(),
             sync: Sync::new(me, TimestampMs(now.0.saturating_add(config.resend_ms))),
@@ -234,7 +237,7 @@ impl Mir {
 
     fn handle_message(&mut self, from: ValidatorIndex, checked: Checked) {
         let digest = checked.digest;
-        self.timers.note_present(from);
+        self.absence.note_heard(from, self.now);
         if let Some(checked) = self.early.keep(from, checked, self.epoch.epoch, &self.config) {
             self.handle_timely(from, checked.message, digest);
         }

@@ -367,14 +367,15 @@ impl Mir {
             return self.halt(format!("epoch {} begins with another batch {sn}", config.epoch));
         }
         self.note("epoch-entered", format!("{config:?}"));
-        self.epoch = config.clone();
+        let before = std::mem::replace(&mut self.epoch, config.clone());
+        self.absence.begin_epoch([&before.leaders, &self.epoch.leaders], self.now, &self.config);
         self.persist(&Record::Entered(certificate.clone()), None);
         self.promises.enter(certificate);
         self.instances.clear();
         self.unsigned.clear();
         self.changes.forget(self.epoch.epoch);
         if self.is_normal() {
-            self.timers.begin_epoch();
+            self.timers.enter_epoch();
         }
         self.begin_epoch();
         for (from, checked) in self.early.take() {

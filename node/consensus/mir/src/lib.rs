@@ -7,7 +7,9 @@
 //! - `order`: committed batches to commits. `record`, `journal`: the disk.
 //! - `engine`: the state machine. Its methods are in several files, which call each other through the one struct: `normal`
 //!   (common case), `propose` (own batches), `epochs` (changes of epochs), `timers`, `checkpoints`, `sync` (catching up).
+//! - `absence`: members that nobody waits for.
 
+mod absence;
 mod bodies;
 mod checkpoints;
 pub mod config;

@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 const MAX_LEAD: u64 = 16;
 
 /// Each member gets so many changes of epochs within so many timeouts: a faulty one could ask for ever.
-const HELPS: u32 = 4;
-const HELP_TIMEOUTS: u64 = 10;
+const HELPS: u32 = 8;
+const HELP_TIMEOUTS: u64 = 100;
 
 #[derive(Default)]
 pub(crate) struct LostDisk {
@@ -112,17 +112,21 @@ impl Mir {
 
     /// The next epoch on the way to one that completes this member: not one that it would have to begin in silence.
     pub(crate) fn seeks(&self) -> Option<EpochNumber> {
-        let (until, _) = self.promises.silent?;
-        let farthest = until.max(self.epoch.epoch).plus(1).min(self.epoch.epoch.plus(MAX_AHEAD));
-        let is_own = farthest <= until && rules::primary(farthest, &self.committee) == self.me;
-        Some(if is_own { self.epoch.epoch.plus(1) } else { farthest })
+        let ((until, _), next) = (self.promises.silent?, self.epoch.epoch.plus(1));
+        Some(if next > until { next } else { self.sought_by(self.me) })
+    }
+
+    /// The next epoch that another member leads than this one. A member that could choose any epoch would choose its own ones.
+    fn sought_by(&self, member: ValidatorIndex) -> EpochNumber {
+        let next = self.epoch.epoch.plus(1);
+        if rules::primary(next, &self.committee) == member { next.plus(1) } else { next }
     }
 
     /// The epoch that this member would move to, to help another one that lost its disk.
     pub(crate) fn helped(&mut self) -> Option<EpochNumber> {
         let (epoch, now) = (self.epoch.epoch, self.now);
         let pause = self.config.timeout_ms.saturating_mul(HELP_TIMEOUTS);
-        let sought = self.sync.sought().filter(|(_, sought)| epoch < *sought && *sought <= epoch.plus(MAX_AHEAD));
+        let sought = self.sync.sought().filter(|(member, sought)| epoch < *sought && *sought <= self.sought_by(*member));
         for (member, sought) in sought.collect::<Vec<_>>() {
             let help = self.lost.helped.entry(member).or_insert(Help { sought: EpochNumber(0), count: 0, since: now });
             if help.since.0.saturating_add(pause) <= now.0 {

@@ -1,8 +1,6 @@
 //! Timers that suspect someone (3.9): one for each number (M10), one for a missing configuration, one for a change of epochs.
 //!
-//! Nobody waits a whole timeout for an absent member (M30): one that is not connected, or that sent nothing since it missed its
-//! turn as primary. Its numbers are overdue after an eighth, and its epochs are skipped. A member is alone with such a suspicion if
-//! only its own connection is down, and then nothing follows from it.
+//! Numbers of absent leaders are overdue, and epochs of absent primaries are skipped ([`absence`](crate::absence)).
 
 use crate::{
     config::Config,
@@ -17,9 +15,6 @@ use std::collections::BTreeMap;
 
 /// Periods of `epoch_length` numbers without a change of epochs, after which the timeout is halved although numbers were slow.
 const SLOW_PERIODS: u64 = 16;
-/// A number of an absent leader has this part of the timeout: its process may be back soon.
-const ABSENT_DIVISOR: u64 = 8;
-
 /// ecTimer(sn).
 struct NumberTimer {
     started: TimestampMs,
@@ -28,17 +23,15 @@ struct NumberTimer {
 }
 
 impl NumberTimer {
-    /// This part of its time after `start`.
-    fn after(&self, start: TimestampMs, divisor: u64) -> TimestampMs {
-        TimestampMs(start.0.saturating_add(self.timeout_ms / divisor))
+    /// When its whole time is over.
+    fn ends_at(&self) -> TimestampMs {
+        TimestampMs(self.started.0.saturating_add(self.timeout_ms))
     }
 }
 
 #[derive(Default)]
 pub(crate) struct Timers {
     numbers: BTreeMap<Sn, NumberTimer>,
-    /// Members that cannot be expected to do anything, and since when.
-    absent: BTreeMap<ValidatorIndex, TimestampMs>,
     /// When the configuration of the next epoch is overdue, after this one was delivered.
     config: Option<TimestampMs>,
     /// When the epoch that this member moves to is overdue (U4).
@@ -48,10 +41,12 @@ pub(crate) struct Timers {
     /// Numbers committed since the timeout changed, and the longest time that one of the current period took, ms.
     committed: u64,
     slowest_ms: u64,
-    /// The suspicion is about absent members only, or helps one that lost its disk: the timeout was long enough.
+    /// The suspicion is only about absent members, or helps one that lost its disk: nothing took a whole timeout.
     keeps_timeout: bool,
     /// The epoch that this member would move to, because something is overdue, or to help a member.
     suspicion: Option<EpochNumber>,
+    /// The highest suspicion since this member is in its epoch. Others that counted it may have left for that epoch.
+    announced: EpochNumber,
 }
 
 impl Timers {
@@ -77,7 +72,12 @@ impl Timers {
         self.begin_epoch();
     }
 
-    pub fn begin_epoch(&mut self) {
+    pub fn enter_epoch(&mut self) {
+        self.begin_epoch();
+        self.announced = EpochNumber(0);
+    }
+
+    fn begin_epoch(&mut self) {
         (self.config, self.change, self.suspicion, self.keeps_timeout) = (None, None, None, false);
         self.numbers.clear();
     }
@@ -97,38 +97,11 @@ impl Timers {
         }
     }
 
-    /// The next time at which something becomes overdue. None while something is: the suspicion says so already.
-    pub fn deadline(&self) -> Option<TimestampMs> {
-        let pending = self.numbers.values().map(|timer| self.overdue_at(timer, 1)).chain(self.config).chain(self.change);
-        pending.min().filter(|_| self.suspicion.is_none())
-    }
-
-    /// When this part of a number's time is over.
-    fn overdue_at(&self, timer: &NumberTimer, divisor: u64) -> TimestampMs {
-        let absent = self.absent.get(&timer.leader);
-        let sooner = absent.map(|since| timer.after(timer.started.max(*since), divisor * ABSENT_DIVISOR));
-        sooner.into_iter().fold(timer.after(timer.started, divisor), TimestampMs::min)
-    }
-
-    /// M11: numbers that are overdue, lowest first.
-    fn overdue(&self, now: TimestampMs) -> impl Iterator<Item = Sn> {
-        self.numbers.iter().filter(move |(_, timer)| self.overdue_at(timer, 1) <= now).map(|(sn, _)| *sn)
-    }
-
-    /// The member sent something, or is connected again.
-    pub fn note_present(&mut self, member: ValidatorIndex) {
-        self.absent.remove(&member);
-    }
-
-    pub fn note_absent(&mut self, member: ValidatorIndex, now: TimestampMs) {
-        self.absent.entry(member).or_insert(now);
-    }
-
     pub fn describe(&self) -> String {
-        let numbers: BTreeMap<_, _> = self.numbers.iter().map(|(sn, timer)| (sn, self.overdue_at(timer, 1))).collect();
+        let numbers: BTreeMap<_, _> = self.numbers.iter().map(|(sn, timer)| (sn, timer.ends_at())).collect();
         format!(
-            "overdue at {numbers:?} {:?} {:?}, absent {:?}, doublings {}, suspicion {:?}",
-            self.config, self.change, self.absent, self.doublings, self.suspicion
+            "overdue at {numbers:?} {:?} {:?}, doublings {}, suspicion {:?}",
+            self.config, self.change, self.doublings, self.suspicion
         )
     }
 }
@@ -189,26 +162,45 @@ impl Mir {
             Some(target) => self.timers.change.map(|at| (target, at)),
             None => self.timers.config.map(|at| (epoch.plus(1), at)),
         };
-        let late = awaited.filter(|(_, at)| *at <= self.now).map(|(late, _)| rules::primary(late, &self.committee));
-        late.filter(|late| *late != self.me).into_iter().for_each(|late| self.timers.note_absent(late, self.now));
-        let is_skipped = |(awaited, _): &(EpochNumber, _)| late.is_some() || self.is_led_by_absent(*awaited);
-        let skipped = awaited.filter(is_skipped).map(|(awaited, _)| awaited.plus(1));
-        // M38: an epoch for each leader that has to go.
-        let overdue = self.timers.overdue(self.now).next().filter(|_| self.is_normal());
-        let without = overdue.map(|_| epoch.plus((self.absent_leaders().count() as u64).clamp(1, MAX_AHEAD)));
-        let suspicion = skipped.or(without).map(|least| self.next_led_by_present(least));
+        let is_late = awaited.is_some_and(|(_, at)| at <= self.now);
+        let skipped =
+            awaited.filter(|(awaited, _)| is_late || self.is_led_by_absent(*awaited)).map(|(awaited, _)| awaited.plus(1));
+        let overdue = self.overdue().next().filter(|_| self.is_normal()).map(|_| epoch.plus(1));
+        let suspicion = skipped.or(overdue).map(|least| self.next_led_by_present(least));
         let help = self.seeks().filter(|_| self.is_normal()).max(self.helped());
         let suspicion = suspicion.max(help);
-        let is_slow = self.timers.numbers.values().any(|timer| timer.after(timer.started, 1) <= self.now);
-        self.timers.keeps_timeout = suspicion.is_some() && late.is_none() && !is_slow;
+        let is_timely = !is_late && self.timers.numbers.values().all(|timer| timer.ends_at() > self.now);
+        self.timers.keeps_timeout = is_timely && suspicion.is_some();
         if suspicion != self.timers.suspicion {
             self.timers.suspicion = suspicion;
+            self.timers.announced = self.timers.announced.max(suspicion.unwrap_or_default());
             self.send_status(Recipients::All, suspicion.is_some());
         }
     }
 
+    /// The next time at which something becomes overdue. None while something is: the suspicion says so already.
+    pub(crate) fn timers_deadline(&self) -> Option<TimestampMs> {
+        let numbers = self.timers.numbers.values().map(|timer| self.overdue_at(timer));
+        numbers.chain(self.timers.config).chain(self.timers.change).min().filter(|_| self.timers.suspicion.is_none())
+    }
+
+    /// When a number is overdue, unless its leader is heard meanwhile.
+    fn overdue_at(&self, timer: &NumberTimer) -> TimestampMs {
+        let absent = self.absence.begins_at(timer.leader, self.timeout_ms()).map(|at| at.max(timer.started));
+        absent.into_iter().fold(timer.ends_at(), TimestampMs::min)
+    }
+
+    /// M11: numbers that are overdue, lowest first.
+    fn overdue(&self) -> impl Iterator<Item = Sn> {
+        self.timers.numbers.iter().filter(|(_, timer)| self.overdue_at(timer) <= self.now).map(|(sn, _)| *sn)
+    }
+
     fn is_led_by_absent(&self, epoch: EpochNumber) -> bool {
-        self.timers.absent.contains_key(&rules::primary(epoch, &self.committee))
+        self.is_absent(rules::primary(epoch, &self.committee))
+    }
+
+    fn is_absent(&self, member: ValidatorIndex) -> bool {
+        self.absence.begins_at(member, self.timeout_ms()).is_some_and(|at| at <= self.now)
     }
 
     /// M30: the first epoch from this one on whose primary is not absent. Not far ahead, because a member that lost its disk assumes
@@ -222,26 +214,23 @@ impl Mir {
     /// The epoch that this member would move to.
     pub(crate) fn wants(&self) -> EpochNumber {
         let (epoch, target) = (self.epoch.epoch, self.promises.target.unwrap_or_default());
-        epoch.max(target).max(self.timers.suspicion.unwrap_or_default())
+        let announced = if self.is_normal() { EpochNumber(0) } else { self.timers.announced };
+        epoch.max(target).max(self.timers.suspicion.unwrap_or_default()).max(announced)
     }
 
-    /// Leaders that have been absent for long enough.
-    fn absent_leaders(&self) -> impl Iterator<Item = ValidatorIndex> {
-        let patience = self.timers.timeout_ms(&self.config) / ABSENT_DIVISOR;
-        let is_over = move |since: TimestampMs| since.0.saturating_add(patience) <= self.now.0;
-        let absent = self.timers.absent.iter().filter(move |(_, since)| is_over(**since)).map(|(member, _)| *member);
-        absent.filter(|member| self.epoch.leaders.contains(member))
-    }
-
-    /// M11: leaders to be removed, first ones first: that of the lowest number that is not committed, if half of its time is over,
-    /// because others may have left a little earlier. Then those of overdue numbers, and absent ones.
+    /// M11: leaders to be removed, first ones first: that of the lowest number that is not committed, if it is overdue, absent ones,
+    /// that of the lowest number if half of its time is over, because others may have left a little earlier, and those of overdue
+    /// numbers.
     pub(crate) fn suspects(&self) -> Vec<ValidatorIndex> {
-        let is_late = |timer: &NumberTimer| self.timers.overdue_at(timer, 2) <= self.now;
-        let lowest = self.timers.numbers.iter().next().filter(|(_, timer)| is_late(timer)).map(|(sn, _)| *sn);
-        let numbers = lowest.into_iter().chain(self.timers.overdue(self.now));
-        let leaders = numbers.filter_map(|sn| rules::leader(&self.epoch, sn, &self.committee));
+        let lowest = self.timers.numbers.values().next();
+        let overdue = lowest.filter(|timer| timer.ends_at() <= self.now).map(|timer| timer.leader);
+        let is_half_over = |timer: &&NumberTimer| timer.started.0.saturating_add(timer.timeout_ms / 2) <= self.now.0;
+        let late = lowest.filter(is_half_over).map(|timer| timer.leader);
+        let leaders = self.epoch.leaders.iter().copied();
+        let absent = leaders.filter(|leader| self.is_absent(*leader));
+        let others = self.overdue().map(|sn| self.leader(sn));
         let mut suspects: Vec<ValidatorIndex> = Vec::new();
-        for suspect in leaders.chain(self.absent_leaders()) {
+        for suspect in overdue.into_iter().chain(absent).chain(late).chain(others) {
             if !suspects.contains(&suspect) {
                 suspects.push(suspect);
             }

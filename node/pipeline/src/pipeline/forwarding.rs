@@ -243,12 +243,11 @@ impl Pipeline {
     pub(super) fn responsibility(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Responsibility {
         let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(|peer| peer.validator.is_some());
         let position = self.forwarding.position(now, sender, validator);
-        // The sender does not know yet that this node stopped proposing.
-        let is_misled = position == Some(0) && !self.forwarding.proposes();
         let at_once = u32::try_from(self.forwarding.at_once).expect("a committee is small");
         let responsibility = Responsibility {
             position,
-            is_responsible: self.forwarding.forwards() && (!validator || is_misled),
+            // A validator that sends it to one that does not propose may not know that, or may be down soon.
+            is_responsible: self.forwarding.forwards() && (!validator || !self.forwarding.proposes()),
             forwarded: from.is_some() && position.is_none_or(|position| position >= at_once),
             disputed: false,
         };
@@ -406,6 +405,7 @@ impl Pipeline {
         if self.forwarding.begin_rotation(now) {
             let edge = TimestampMs(now.0.saturating_sub(ROTATION_OVERLAP_MS));
             self.pool.rotate(edge, |sender| self.forwarding.position(now, sender, true) == Some(0));
+            self.hand_over();
         }
     }
 }

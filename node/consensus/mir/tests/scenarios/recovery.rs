@@ -317,6 +317,19 @@ fn silence_covers_all_earlier_votes() {
     assert!(regained(&cluster).contains("after epoch 10 and number 80"), "{}", regained(&cluster));
 }
 
+/// A faulty member seeks epochs, too. It would choose those that it leads itself.
+#[test]
+fn others_help_to_reach_the_next_epoch_only() {
+    for (from, sought, is_helped) in [(2, 1, true), (2, 2, false), (1, 2, true), (1, 3, false), (3, 4, false)] {
+        let mut cluster = Cluster::scripted(committee(4));
+        let (wants, delivered, stable) = (EPOCH, Sn(0), Sn(0));
+        let seeks = Some(EpochNumber(sought));
+        cluster.tell(from, 0, &Message::Status(Status { epoch: EPOCH, wants, delivered, stable, seeks, asks: false }));
+        let wanted = |message: &Message| matches!(message, Message::Status(status) if status.wants == EpochNumber(sought));
+        assert_eq!(cluster.count(0, wanted) > 0, is_helped, "member {from}, epoch {sought}");
+    }
+}
+
 /// The loss is remembered at the next restart.
 #[test]
 fn lost_disk_is_remembered() {
