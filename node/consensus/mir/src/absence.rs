@@ -12,15 +12,13 @@ const TIMEOUT_PART: u64 = 8;
 /// It is absent later if so many times `resend_ms` after `idle_ms` are later. Without a connection, an idle leader's numbers come from
 /// others, who repeat them then.
 const REPETITIONS: u64 = 2;
-/// A connected member is absent when it was silent for so many timeouts. Others broadcast something at least every `idle_ms`.
+/// A connected member is absent when it was silent for so many `timeout_ms`. Also in a slow network, others send something more often.
 const SILENT_TIMEOUTS: u64 = 2;
 
 pub(crate) struct Absence {
-    me: ValidatorIndex,
-    started: TimestampMs,
-    /// Time of each member's last message.
+    /// Time of the last message of each other member, or of the start.
     heard: BTreeMap<ValidatorIndex, TimestampMs>,
-    /// Members whose connections are down. Messages that arrived before may be handled later.
+    /// Members without a connection. Messages that arrived before its end may be handled later.
     down: BTreeMap<ValidatorIndex, Down>,
 }
 
@@ -29,9 +27,19 @@ struct Down {
     patience_ms: u64,
 }
 
+impl Down {
+    fn new(since: TimestampMs, config: &Config) -> Self {
+        let idle_ms = config.idle_ms.saturating_add(config.resend_ms.saturating_mul(REPETITIONS));
+        Self { since, patience_ms: (config.timeout_ms / TIMEOUT_PART).max(idle_ms).min(config.timeout_ms) }
+    }
+}
+
 impl Absence {
-    pub fn new(me: ValidatorIndex, now: TimestampMs) -> Self {
-        Self { me, started: now, heard: BTreeMap::new(), down: BTreeMap::new() }
+    /// Nobody is connected yet.
+    pub fn new(others: impl Iterator<Item = ValidatorIndex>, now: TimestampMs, config: &Config) -> Self {
+        let heard: BTreeMap<_, _> = others.map(|member| (member, now)).collect();
+        let down = heard.keys().map(|member| (*member, Down::new(now, config))).collect();
+        Self { heard, down }
     }
 
     pub fn note_heard(&mut self, member: ValidatorIndex, now: TimestampMs) {
@@ -44,9 +52,7 @@ impl Absence {
     }
 
     pub fn note_down(&mut self, member: ValidatorIndex, now: TimestampMs, config: &Config) {
-        let idle_ms = config.idle_ms.saturating_add(config.resend_ms.saturating_mul(REPETITIONS));
-        let patience_ms = (config.timeout_ms / TIMEOUT_PART).max(idle_ms).min(config.timeout_ms);
-        self.down.entry(member).or_insert(Down { since: now, patience_ms });
+        self.down.entry(member).or_insert_with(|| Down::new(now, config));
     }
 
     /// A new epoch begins with these leaders, after one with those `before`. If all disconnected leaders lead it still, the others do
@@ -60,13 +66,12 @@ impl Absence {
         }
     }
 
-    /// The time from which the member is absent, if nothing is heard from it until then. `timeout_ms` is the current one.
-    pub fn begins_at(&self, member: ValidatorIndex, timeout_ms: u64) -> Option<TimestampMs> {
+    /// The time from which another member is absent, if nothing is heard from it until then.
+    pub fn begins_at(&self, member: ValidatorIndex, config: &Config) -> Option<TimestampMs> {
         let after = |start: TimestampMs, ms: u64| TimestampMs(start.0.saturating_add(ms));
-        let heard = *self.heard.get(&member).unwrap_or(&self.started);
-        let silent = after(heard, timeout_ms.saturating_mul(SILENT_TIMEOUTS));
+        let silent = after(*self.heard.get(&member)?, config.timeout_ms.saturating_mul(SILENT_TIMEOUTS));
         let down = self.down.get(&member).map(|down| after(down.since, down.patience_ms));
-        (member != self.me).then(|| down.map_or(silent, |down| down.min(silent)))
+        Some(down.map_or(silent, |down| down.min(silent)))
     }
 }
 
@@ -82,13 +87,28 @@ mod tests {
         Config { timeout_ms: 8_000, idle_ms: 100, resend_ms: 10, ..Config::default() }
     }
 
+    /// All others are connected at the start.
+    fn connected() -> Absence {
+        let mut absence = Absence::new([OTHER, THIRD].into_iter(), TimestampMs(0), &config());
+        [OTHER, THIRD].into_iter().for_each(|member| absence.note_up(member, TimestampMs(0)));
+        absence
+    }
+
     fn begins_at(absence: &Absence, member: ValidatorIndex) -> Option<u64> {
-        absence.begins_at(member, config().timeout_ms).map(|at| at.0)
+        absence.begins_at(member, &config()).map(|at| at.0)
+    }
+
+    #[test]
+    fn connections_have_time_at_the_start() {
+        let mut absence = Absence::new([OTHER].into_iter(), TimestampMs(0), &config());
+        assert_eq!(begins_at(&absence, OTHER), Some(1_000));
+        absence.note_up(OTHER, TimestampMs(500));
+        assert_eq!(begins_at(&absence, OTHER), Some(16_500));
     }
 
     #[test]
     fn silence_takes_longer_than_a_lost_connection() {
-        let mut absence = Absence::new(ME, TimestampMs(0));
+        let mut absence = connected();
         assert_eq!([ME, OTHER].map(|member| begins_at(&absence, member)), [None, Some(16_000)]);
         absence.note_heard(OTHER, TimestampMs(100));
         assert_eq!(begins_at(&absence, OTHER), Some(16_100));
@@ -102,7 +122,7 @@ mod tests {
 
     #[test]
     fn idle_leader_has_the_time_that_its_numbers_take() {
-        let mut absence = Absence::new(ME, TimestampMs(0));
+        let mut absence = connected();
         absence.note_down(OTHER, TimestampMs(0), &Config { idle_ms: 3_000, ..config() });
         assert_eq!(begins_at(&absence, OTHER), Some(3_020));
     }
@@ -110,7 +130,7 @@ mod tests {
     /// Only the connection of this member is down: it disturbs the others more and more seldom.
     #[test]
     fn patience_grows_with_a_leader_that_nobody_else_misses() {
-        let mut absence = Absence::new(ME, TimestampMs(0));
+        let mut absence = connected();
         [OTHER, THIRD].into_iter().for_each(|member| absence.note_down(member, TimestampMs(0), &config()));
         absence.begin_epoch([&[ME, OTHER, THIRD], &[ME, OTHER]], TimestampMs(2_000), &config());
         assert_eq!(begins_at(&absence, OTHER), Some(1_000), "one of the two was missed, so the other one may be next");

@@ -168,7 +168,7 @@ impl Mir {
             proposer: Proposer::new(now),
             changes: Changes::default(),
             timers: Timers::default(),
-            absence: Absence::new(me, now),
+            absence: Absence::new(committee.indices().filter(|member| *member != me), now, &config),
             checkpoint_votes: BTreeMap::new(),
             durable: DurableCheckpoints::default(),
             sync: Sync::new(me, TimestampMs(now.0.saturating_add(config.resend_ms))),

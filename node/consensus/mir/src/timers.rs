@@ -186,7 +186,7 @@ impl Mir {
 
     /// When a number is overdue, unless its leader is heard meanwhile.
     fn overdue_at(&self, timer: &NumberTimer) -> TimestampMs {
-        let absent = self.absence.begins_at(timer.leader, self.timeout_ms()).map(|at| at.max(timer.started));
+        let absent = self.absence.begins_at(timer.leader, &self.config).map(|at| at.max(timer.started));
         absent.into_iter().fold(timer.ends_at(), TimestampMs::min)
     }
 
@@ -200,7 +200,7 @@ impl Mir {
     }
 
     fn is_absent(&self, member: ValidatorIndex) -> bool {
-        self.absence.begins_at(member, self.timeout_ms()).is_some_and(|at| at <= self.now)
+        self.absence.begins_at(member, &self.config).is_some_and(|at| at <= self.now)
     }
 
     /// M30: the first epoch from this one on whose primary is not absent. Not far ahead, because a member that lost its disk assumes
