@@ -1,13 +1,9 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
-use crate::message::MAX_DECISIONS;
 use corniche_engine::{DAY_MS, SPARE_RECORDS, parameter_within};
-use corniche_lanes::{LaneConfig, MAX_AHEAD, MAX_OPEN_BATCHES};
+use corniche_lanes::{LaneConfig, MAX_AHEAD, MAX_OPEN_BATCHES, MAX_SLOTS_AHEAD};
 use corniche_types::{B256, Genesis, TimestampMs};
 use std::collections::BTreeMap;
-
-/// Slots above the last known decision that an acceptor keeps. An acceptor that is further behind first learns decisions.
-pub const MAX_SLOTS_AHEAD: u64 = 1_024;
 
 /// Parameters of one engine instance; see [`Config::from_genesis`]. Switches are 0 or 1 in a genesis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,9 +133,9 @@ fn value_bytes(committee_size: usize) -> usize {
     64 + committee_size * 40
 }
 
-/// Number of decisions in one response, at most about 1 MiB.
+/// Number of decisions in one response.
 pub(crate) fn decisions_at_once(committee_size: usize) -> usize {
-    MAX_DECISIONS.min((1 << 20) / value_bytes(committee_size)).max(1)
+    corniche_lanes::decisions_at_once(value_bytes(committee_size))
 }
 
 /// Number of decisions for a proposer in an old slot. All acceptors send them, so they are few.

@@ -5,8 +5,7 @@
 
 use crate::{
     config::{Config, decisions_at_once},
-    message::{Answer, BATCH_TAG, Context, Message, Promise, RequestId, Slot, Stamp, Tip, Value},
-    order::Order,
+    message::{Answer, BATCH_TAG, Context, Message, Promise, RANDOMNESS_TAG, RequestId, Slot, Stamp, Tip, Value},
     record::{Record, RecordKey},
     repair::Recovered,
     round_trips::RoundTrips,
@@ -15,7 +14,7 @@ use crate::{
     verify::Checked,
 };
 use corniche_engine::{Committee, Engine, Input, Journal, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_lanes::{Action, Clocks, Draws, Exchange, LaneContext, Lanes, Silence};
+use corniche_lanes::{Action, Clocks, Decisions, Draws, Exchange, LaneContext, Lanes, Order, Reports, Silence};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -51,13 +50,10 @@ pub struct Baxos {
     /// Start of this engine.
     pub(crate) run: TimestampMs,
     pub(crate) draws: Draws,
-    pub(crate) order: Order,
+    pub(crate) order: Order<Slot>,
     pub(crate) exchange: Exchange,
     // ---- slots
-    /// Decisions above the floor.
-    pub(crate) decided: BTreeMap<Slot, Decision>,
-    /// All slots up to this one are decided.
-    pub(crate) contiguous: Slot,
+    pub(crate) decisions: Decisions<Value>,
     pub(crate) acceptors: BTreeMap<Slot, Acceptor>,
     /// PROPOSEs to this acceptor whose batches are not on disk yet, the newest of each proposer.
     pub(crate) requests: BTreeMap<ValidatorIndex, WaitingPropose>,
@@ -90,9 +86,7 @@ pub struct Baxos {
     pub(crate) waiting: BTreeMap<Ticket, Vec<AfterDurable>>,
     pub(crate) silence: Silence<Slot>,
     /// Highest slots in use, as others report them.
-    pub(crate) reports: BTreeMap<ValidatorIndex, Slot>,
-    /// Slots up to this one are forgotten.
-    pub(crate) floor: Slot,
+    pub(crate) reports: Reports<Slot>,
     pub(crate) certified: Slot,
     pub(crate) clocks: Clocks,
     /// Validators with a connection.
@@ -101,11 +95,6 @@ pub struct Baxos {
     pub(crate) status_at: TimestampMs,
     pub(crate) next_peer: usize,
     pub(crate) outputs: VecDeque<Output>,
-}
-
-pub(crate) struct Decision {
-    pub value: Value,
-    pub is_durable: bool,
 }
 
 /// An action that waits for a record.
@@ -173,7 +162,7 @@ impl Engine for Baxos {
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
-        let batch = self.exchange.deadline(&self.order.state().delivered);
+        let batch = self.exchange.deadline(self.order.tips());
         let timer = self.attempt.as_ref().and_then(|attempt| attempt.ends_at);
         [Some(self.resend_at), Some(self.status_at), timer, self.start_at, batch].into_iter().flatten().min()
     }
@@ -183,9 +172,10 @@ impl Baxos {
     /// Creates an engine, new or recovered.
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, me, seed, records, unsigned, resume, now } = setup;
-        let (order, context) = (Order::new(&resume, &committee, &config), Context::new(&committee));
+        let genesis = (config.genesis_time, config.genesis_randomness);
+        let (order, context) = (Order::new(&resume, &committee, genesis, RANDOMNESS_TAG), Context::new(&committee));
         let mut journal = Journal::new(now);
-        let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), &order.state().delivered);
+        let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), order.tips());
         let recovered = Recovered::new(records, &mut journal, lanes, &order);
         let has_others = committee.votes(me) < committee.quorum();
         // X13: an acceptor without its promises could break them.
@@ -195,10 +185,8 @@ impl Baxos {
         let fresh_ms = 2 * committee.size() as u64 * config.status_ms;
         let mut engine = Self {
             draws: Draws::new("corniche-baxos-draws", seed, me, now),
-            contiguous: order.slot(),
-            floor: recovered.floor,
+            decisions: Decisions::recovered(order.at(), recovered.decided),
             exchange: Exchange::new(config.lanes(), me, committee.size(), recovered.lanes, now),
-            decided: recovered.decided,
             acceptors: recovered.acceptors,
             requests: BTreeMap::new(),
             attempt: None,
@@ -216,7 +204,7 @@ impl Baxos {
             asked: None,
             waiting: BTreeMap::new(),
             silence,
-            reports: BTreeMap::new(),
+            reports: Reports::default(),
             certified: Slot(0),
             clocks: Clocks::new(me, fresh_ms),
             connected: BTreeSet::new(),
@@ -252,7 +240,7 @@ impl Baxos {
     fn handle_message(&mut self, from: ValidatorIndex, message: Message) {
         match message {
             Message::Batch(batch) => {
-                let actions = self.exchange.handle_batch(from, batch, &self.order.state().delivered);
+                let actions = self.exchange.handle_batch(from, batch, self.order.tips());
                 self.perform(actions);
             }
             Message::FetchBatch { author, tip } => {
@@ -283,18 +271,16 @@ impl Baxos {
         for action in self.waiting.remove(&ticket).unwrap_or_default() {
             match action {
                 AfterDurable::Batch(author, tip) => {
-                    let actions = self.exchange.handle_durable(author, tip, &self.order.state().delivered);
+                    let actions = self.exchange.handle_durable(author, tip, self.order.tips());
                     self.perform(actions);
                 }
                 AfterDurable::Answer { to, request, answer, echo } => self.send_answer(to, request, answer, echo),
                 AfterDurable::Prepare(request, promise) => self.send_prepare(request, promise),
                 AfterDurable::Propose(request, next) => self.send_propose(request, next),
                 AfterDurable::Decided(slot) => {
-                    if let Some(decision) = self.decided.get_mut(&slot) {
-                        decision.is_durable = true;
-                        // Proposers of this slot get the decision.
-                        self.acceptors.remove(&slot);
-                    }
+                    self.decisions.mark_durable(slot);
+                    // Proposers of this slot get the decision.
+                    self.acceptors.remove(&slot);
                 }
                 AfterDurable::SilenceEnded => self.silence = Silence::Nowhere,
             }
@@ -314,7 +300,7 @@ impl Baxos {
                 break;
             }
         }
-        self.outputs.extend(self.exchange.ask_for_batch(self.now, &self.order.state().delivered));
+        self.outputs.extend(self.exchange.ask_for_batch(self.now, self.order.tips()));
         self.release();
     }
 
@@ -366,7 +352,7 @@ impl Baxos {
         Some(match key {
             RecordKey::Started => Record::Started,
             RecordKey::Acceptor(slot) => Record::Acceptor { slot, acceptor: self.acceptors.get(&slot)?.clone() },
-            RecordKey::Decided(slot) => Record::Decided { slot, value: self.decided.get(&slot)?.value.clone() },
+            RecordKey::Decided(slot) => Record::Decided { slot, value: self.decisions.get(slot)?.clone() },
             RecordKey::Batch(author, tip) => Record::Batch(self.exchange.lanes.get(author, &tip)?.clone()),
             RecordKey::Silent => Record::Silent(self.silence.record()?),
         })
@@ -384,22 +370,22 @@ impl Baxos {
 
     /// Number of items held, for tests.
     pub fn footprint(&self) -> usize {
-        let slots = self.decided.len() + self.acceptors.len() + self.requests.len() + self.promises.len();
+        let slots = self.decisions.count() + self.acceptors.len() + self.requests.len() + self.promises.len();
         slots + self.exchange.lanes.count() + self.exchange.wanted()
     }
 
     /// State for failed runs.
     pub fn describe(&self) -> String {
         let newest: Vec<_> = self.indices().map(|author| self.exchange.lanes.newest(author).number).collect();
-        let delivered: Vec<_> = self.order.state().delivered.iter().map(|tip| tip.number).collect();
+        let delivered: Vec<_> = self.order.tips().iter().map(|tip| tip.number).collect();
         format!(
             "now {}, delivered {}, contiguous {}, floor {}, decided up to {:?}, acceptors {:?}, attempt {:?}, lanes {newest:?} delivered {delivered:?}, \
              requests {}, wanted {}, silence {:?}, l {}, RTT_max {}, back-off {:?}, start at {:?}, connected {:?}",
             self.now.0,
-            self.order.slot().0,
-            self.contiguous.0,
-            self.floor.0,
-            self.decided.last_key_value().map(|(slot, _)| slot.0),
+            self.order.at().0,
+            self.decisions.contiguous().0,
+            self.decisions.floor().0,
+            self.decisions.last().map(|slot| slot.0),
             self.acceptors.iter().map(|(slot, acceptor)| (slot.0, acceptor.promised)).collect::<Vec<_>>(),
             self.attempt.as_ref().map(|attempt| (attempt.slot.0, attempt.proposer.attempt(), attempt.ends_at)),
             self.requests.len(),

@@ -23,15 +23,14 @@
 //!
 //! - Format: [`message`], [`record`] (on disk).
 //! - Rules: [`config`], [`rules`] (acceptor, proposer, back-off), [`round_trips`] (the diameter of the network), [`verify`] (bytes of
-//!   peers), [`order`] (slots to commits).
-//! - Batches of all authors: `corniche_lanes`.
+//!   peers).
+//! - Batches of all authors, decided slots and their order: `corniche_lanes`.
 //! - `engine`: combines them. Its methods are in several files, which call each other through the one struct: `slots` (acceptor,
 //!   proposer, back-off), `repair` (restart, lost disk, catching up, retention).
 
 pub mod config;
 mod engine;
 pub mod message;
-pub mod order;
 pub mod record;
 mod repair;
 pub mod round_trips;

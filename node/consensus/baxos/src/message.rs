@@ -2,23 +2,9 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Committee, Scope};
-pub use corniche_lanes::{LaneBatch, Tip};
+pub use corniche_lanes::{LaneBatch, Slot, Tip};
+use corniche_lanes::{LaneValue, MAX_DECISIONS, MAX_MEMBERS};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
-
-/// Maximum number of decisions in one response.
-pub const MAX_DECISIONS: usize = 256;
-/// Maximum number of members of a committee.
-const MAX_MEMBERS: usize = 1_000;
-
-/// Position in the log, the thesis' *choice*. The first one is 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
-pub struct Slot(pub u64);
-
-impl Slot {
-    pub fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
 
 /// Number of a proposer's attempt in one slot. Two proposers never use the same one (X2): first the counter is compared, then the
 /// proposer. The first counter is 1.
@@ -28,7 +14,7 @@ pub struct Try {
     pub proposer: ValidatorIndex,
 }
 
-/// The decision of a slot: one tip of every lane, by author. It has a constant size, however large the batches are.
+/// The decision of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub struct Value {
     /// The validator that made this value. Others may propose it again (P2).
@@ -37,6 +23,16 @@ pub struct Value {
     pub time: TimestampMs,
     #[borsh(deserialize_with = "wire::at_most::<MAX_MEMBERS, _, _>")]
     pub tips: Vec<Tip>,
+}
+
+impl LaneValue for Value {
+    fn tips(&self) -> &[Tip] {
+        &self.tips
+    }
+
+    fn time(&self) -> TimestampMs {
+        self.time
+    }
 }
 
 /// A value that an acceptor accepted, and in which try.
@@ -141,6 +137,8 @@ impl Message {
     }
 }
 
+/// Context of the randomness.
+pub(crate) const RANDOMNESS_TAG: &str = "corniche-baxos-randomness";
 /// Tag of the digests of batches.
 pub(crate) const BATCH_TAG: &str = "corniche-baxos-batch";
 

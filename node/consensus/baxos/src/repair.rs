@@ -2,19 +2,16 @@
 
 use crate::{
     config::{decisions_at_once, decisions_for_request},
-    engine::{AfterDurable, Baxos, Decision},
+    engine::{AfterDurable, Baxos},
     message::{LaneBatch, Message, Slot, Stamp, Tip, Value},
-    order::Order,
     record::{Record, RecordKey},
     rules::Acceptor,
 };
-use corniche_engine::{Journal, Output, Ticket, TraceEvent};
-use corniche_lanes::{Lanes, Silence};
-use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
+use corniche_engine::{Journal, Output, Ticket};
+use corniche_lanes::{Lanes, Next, Order, Silence, retention_floor};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::collections::BTreeMap;
 
-/// Number of decided slots whose batches are asked for at once.
-const SLOTS_AT_ONCE: usize = 64;
 /// Slots above the decided ones in which a proposer sends requests: the lowest that is not decided, and the next one (P10).
 const OPEN_SLOTS: u64 = 2;
 
@@ -22,14 +19,13 @@ const OPEN_SLOTS: u64 = 2;
 pub(crate) struct Recovered {
     pub is_empty: bool,
     pub lanes: Lanes,
-    pub decided: BTreeMap<Slot, Decision>,
+    pub decided: BTreeMap<Slot, Value>,
     pub acceptors: BTreeMap<Slot, Acceptor>,
     pub silence: Silence<Slot>,
-    pub floor: Slot,
 }
 
 impl Recovered {
-    pub fn new(mut records: Vec<(Ticket, Bytes)>, journal: &mut Journal<RecordKey>, lanes: Lanes, order: &Order) -> Self {
+    pub fn new(mut records: Vec<(Ticket, Bytes)>, journal: &mut Journal<RecordKey>, lanes: Lanes, order: &Order<Slot>) -> Self {
         records.sort_unstable_by_key(|(ticket, _)| *ticket);
         let mut recovered = Self {
             is_empty: records.is_empty(),
@@ -37,27 +33,16 @@ impl Recovered {
             decided: BTreeMap::new(),
             acceptors: BTreeMap::new(),
             silence: Silence::Nowhere,
-            floor: order.slot(),
         };
         for (ticket, record) in records {
             let record = wire::decode(&record).expect("a record was encoded by this engine, and its log verifies checksums");
             let key = recovered.apply(record);
             journal.recovered(ticket, key);
         }
-        let Self { lanes, decided, acceptors, floor, silence, .. } = &mut recovered;
-        // A chain that is executed again beside older records. Up to the first decision this acceptor has answered and forgotten.
-        // Two slots are open at a time (P10).
-        let first = decided.keys().next().filter(|first| first.0 > order.slot().0 + 3);
-        if let (Some(first), Silence::Nowhere) = (first, &silence) {
-            *silence = Silence::Through(Slot(first.0 - 1));
-        }
-        lanes.find_ends(&order.state().delivered);
-        // Slots before a gap are of no use for others.
-        while floor.0 > 0 && decided.contains_key(floor) {
-            floor.0 -= 1;
-        }
-        decided.retain(|slot, _| *slot > *floor);
-        acceptors.retain(|slot, _| *slot > order.slot() && !decided.contains_key(slot));
+        let Self { lanes, decided, acceptors, silence, .. } = &mut recovered;
+        *silence = silence.beside(decided.keys().next().copied(), order.at(), OPEN_SLOTS);
+        lanes.find_ends(order.tips());
+        acceptors.retain(|slot, _| *slot > order.at() && !decided.contains_key(slot));
         recovered
     }
 
@@ -69,7 +54,7 @@ impl Recovered {
                 RecordKey::Acceptor(slot)
             }
             Record::Decided { slot, value } => {
-                self.decided.insert(slot, Decision { value, is_durable: true });
+                self.decided.insert(slot, value);
                 RecordKey::Decided(slot)
             }
             Record::Batch(batch) => {
@@ -86,59 +71,40 @@ impl Recovered {
 
 /// Deliveries.
 impl Baxos {
-    /// Delivers decided slots in order, once their batches are here and their records are on disk. A validator that delivered a slot
-    /// takes no part in it any more, so it must be able to tell others the decision.
+    /// Delivers decided slots in order, once their batches are here and their records are on disk.
     pub(crate) fn deliver(&mut self) {
-        self.advance_contiguous();
         loop {
-            let slot = self.order.slot().next();
-            let Some(decision) = self.decided.get(&slot).filter(|decision| decision.is_durable) else { return };
-            let value = decision.value.clone();
-            let before = self.order.delivered(self.me);
-            let batches = self.exchange.lanes.next_batches(&value.tips, &self.order.state().delivered);
+            let at = self.order.at().next();
+            let Some(value) = self.decisions.durable(at) else { return };
+            let batches = self.exchange.lanes.next_batches(&value.tips, self.order.tips());
             let Ok(batches) = batches else { return self.want_next_batches() };
-            let ordered = self.order.execute(slot, &value, batches);
-            let commit = CommitIndex(slot.0);
-            self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round: slot.0, rank: 0, commit }));
-            self.outputs.push_back(Output::Deliver(ordered));
+            let next = Next { at, value, digest: self.context.value(at, value), leader: value.proposer };
+            self.outputs.extend(self.order.deliver(&mut self.exchange, next, batches));
             // A proposer in the slot before prepares this one, although it is decided.
-            self.acceptors.remove(&slot);
-            let delivered = &self.order.state().delivered;
-            self.exchange.lanes.follow(delivered);
-            self.outputs.extend(self.exchange.displaced(before, delivered));
+            self.acceptors.remove(&at);
         }
     }
 
     /// Asks for the missing batches of the next slots.
     fn want_next_batches(&mut self) {
-        let next = self.decided.range(self.order.slot().next()..).take(SLOTS_AT_ONCE);
-        let tips = next.map(|(_, decision)| decision.value.tips.as_slice());
-        let missing = self.exchange.lanes.missing(tips, &self.order.state().delivered);
+        let missing = self.exchange.lanes.missing_next(self.decisions.waiting(self.order.at()), self.order.tips());
         missing.into_iter().for_each(|(author, tip)| self.want(author, tip, author));
     }
 
     /// Forgets old slots, and the records that nobody needs.
     pub(crate) fn release(&mut self) {
-        let (delivered, retain) = (self.order.slot().0, self.config.retain_slots);
-        let certified = self.certified.0.min(delivered.saturating_sub(retain));
-        let floor = Slot(certified.max(delivered.saturating_sub(4 * retain)));
-        while self.floor < floor {
-            self.floor = self.floor.next();
-            let Some(decision) = self.decided.remove(&self.floor) else { continue };
-            self.exchange.release(&decision.value.tips);
-        }
+        let floor = retention_floor(self.order.at().0, self.certified.0, self.config.retain_slots);
+        self.decisions.release(Slot(floor), &mut self.exchange);
         self.exchange.release_wanted();
         self.release_records();
     }
 
     fn release_records(&mut self) {
-        let Self { journal, decided, order, exchange, silence, floor, .. } = self;
-        let is_settled =
-            |slot: &Slot| slot <= floor || decided.get(slot).map_or(*slot <= order.slot(), |decision| decision.is_durable);
+        let Self { journal, decisions, order, exchange, silence, .. } = self;
         let is_needed = |key: &RecordKey| match key {
             RecordKey::Started => true,
-            RecordKey::Acceptor(slot) => !is_settled(slot),
-            RecordKey::Decided(slot) => slot > floor && decided.contains_key(slot),
+            RecordKey::Acceptor(slot) => !decisions.is_settled(*slot, order.at()),
+            RecordKey::Decided(slot) => decisions.contains(*slot),
             RecordKey::Batch(author, tip) => exchange.lanes.get(*author, tip).is_some(),
             RecordKey::Silent => *silence != Silence::Nowhere,
         };
@@ -154,7 +120,7 @@ impl Baxos {
 /// Peers.
 impl Baxos {
     fn own_open_batches(&self) -> Vec<LaneBatch> {
-        self.exchange.own_open_batches(&self.order.state().delivered)
+        self.exchange.own_open_batches(self.order.tips())
     }
 
     pub(crate) fn announce_own_batches(&mut self) {
@@ -170,7 +136,7 @@ impl Baxos {
     }
 
     fn status(&self, echo: Option<TimestampMs>) -> Message {
-        Message::Status { decided: self.contiguous, rtt_ms: self.trips.own_max_ms(), time: self.now, echo }
+        Message::Status { decided: self.decisions.contiguous(), rtt_ms: self.trips.own_max_ms(), time: self.now, echo }
     }
 
     fn send_status(&mut self, to: ValidatorIndex, echo: Option<TimestampMs>) {
@@ -208,7 +174,7 @@ impl Baxos {
                 self.send_status(from, Some(time));
             }
         }
-        if decided > self.contiguous {
+        if decided > self.decisions.contiguous() {
             self.catch_up(from);
         }
     }
@@ -219,15 +185,14 @@ impl Baxos {
         if self.asked.is_some_and(|(_, _, at)| self.now.0 < at.0.saturating_add(resend_ms)) {
             return;
         }
-        let after = self.contiguous;
+        let after = self.decisions.contiguous();
         self.asked = Some((from, after, self.now));
         self.send(from, &Message::CatchUp { after });
     }
 
     /// X12: sends decisions from this slot on, at most this many.
     pub(crate) fn send_decisions(&mut self, to: ValidatorIndex, first: Slot, most: usize) {
-        let known = (first.0..).map_while(|slot| self.decided.get(&Slot(slot)));
-        let values: Vec<Value> = known.map(|decision| decision.value.clone()).take(most).collect();
+        let values = self.decisions.values_from(first, most);
         if !values.is_empty() {
             self.send(to, &Message::Decided { first, values });
         }
@@ -236,13 +201,14 @@ impl Baxos {
     pub(crate) fn handle_decided(&mut self, from: ValidatorIndex, first: Slot, values: Vec<Value>) {
         let size = self.committee.size();
         let is_full = [decisions_at_once(size), decisions_for_request(size)].contains(&values.len());
-        let before = self.contiguous;
-        for (slot, value) in (first.0..).map(Slot).zip(values) {
+        let before = self.decisions.contiguous();
+        for (slot, value) in (first.0..).map(Slot).zip(&values) {
             self.decide(slot, value, "learned");
         }
         self.asked = self.asked.filter(|(peer, after, _)| (*peer, after.next()) != (from, first));
         // A response that taught nothing continues nothing: another one does.
-        if is_full && self.contiguous > before || first > self.contiguous.next() {
+        let contiguous = self.decisions.contiguous();
+        if is_full && contiguous > before || first > contiguous.next() {
             self.catch_up(from);
         }
     }
@@ -259,7 +225,7 @@ impl Baxos {
             self.resend_at = TimestampMs(self.now.0.saturating_add(self.config.resend_ms));
             let actions = self.exchange.ask_again();
             self.perform(actions);
-            let open = self.exchange.announce_again(&self.order.state().delivered);
+            let open = self.exchange.announce_again(self.order.tips());
             open.into_iter().for_each(|batch| self.broadcast(&Message::Batch(batch)));
             if self.silence == Silence::Everywhere {
                 self.broadcast(&Message::AskHighest { run: self.run });
@@ -292,14 +258,9 @@ impl Baxos {
         if self.silence != Silence::Everywhere || run != self.run {
             return;
         }
-        self.reports.insert(from, slot);
-        if self.committee.weigh(self.reports.keys().copied()) < self.committee.quorum() {
-            return;
-        }
-        let highest = self.reports.values().copied().max().unwrap_or_default().max(self.contiguous);
-        let last = Slot(highest.0 + OPEN_SLOTS);
+        let Some(highest) = self.reports.add(from, slot, &self.committee) else { return };
+        let last = Slot(highest.max(self.decisions.contiguous()).0 + OPEN_SLOTS);
         self.silence = Silence::Through(last);
-        self.reports.clear();
         self.note("votes-regained", format!("after a lost disk, from slot {} on", last.next().0));
         self.persist(RecordKey::Silent, None);
     }
@@ -307,11 +268,12 @@ impl Baxos {
     /// Slots in which this validator is silent are decided soon, also in an idle chain: its own empty batches need slots, and others
     /// help with them.
     pub(crate) fn end_silence(&mut self) {
-        if self.silence.begin_end(self.order.slot()) {
+        if self.silence.begin_end(self.order.at()) {
             self.persist(RecordKey::Started, Some(AfterDurable::SilenceEnded));
         }
         let Silence::Through(last) = self.silence else { return };
-        if self.contiguous < last && self.exchange.lanes.newest(self.me).number == self.order.delivered(self.me).number {
+        let is_idle = self.exchange.lanes.newest(self.me).number == self.order.tip(self.me).number;
+        if self.decisions.contiguous() < last && is_idle {
             let actions = self.exchange.add_own_batch(Bytes::new());
             self.perform(actions);
         }

@@ -1,14 +1,14 @@
 //! The slots of the log: acceptor and proposer of this validator, back-off, decisions.
 
 use crate::{
-    config::{MAX_SLOTS_AHEAD, decisions_for_request},
-    engine::{AfterDurable, Baxos, Decision},
+    config::decisions_for_request,
+    engine::{AfterDurable, Baxos},
     message::{Answer, Message, Promise, RequestId, Slot, Tip, Try, Value},
     record::RecordKey,
     rules::{Backoff, Proposer, Verdict, Wait, next_try},
 };
 use corniche_engine::{Output, TraceEvent};
-use corniche_lanes::{Lanes, advance};
+use corniche_lanes::{Added, MAX_SLOTS_AHEAD, advance};
 use corniche_types::{TimestampMs, ValidatorIndex};
 
 /// A phase takes at most 2^6 times as long as usual.
@@ -43,15 +43,15 @@ pub(crate) struct WaitingPropose {
 impl Baxos {
     /// Returns whether this acceptor takes part in a slot. Proposers of decided slots learn the decisions instead.
     fn takes_part(&mut self, from: ValidatorIndex, slot: Slot) -> bool {
-        if slot <= self.contiguous || self.decided.contains_key(&slot) {
+        if slot <= self.decisions.contiguous() || self.decisions.contains(slot) {
             self.send_decisions(from, slot, decisions_for_request(self.committee.size()));
             return false;
         }
-        if slot > self.contiguous.next() {
+        if slot > self.decisions.contiguous().next() {
             // The proposer knows decisions that are missing here.
             self.catch_up(from);
         }
-        slot.0 <= self.contiguous.0 + MAX_SLOTS_AHEAD && self.silence.allows(slot)
+        slot.0 <= self.decisions.contiguous().0 + MAX_SLOTS_AHEAD && self.silence.allows(slot)
     }
 
     /// A1. The answer waits for the disk.
@@ -96,34 +96,24 @@ impl Baxos {
 
     /// An acceptor accepts only with all batches on its disk, so that a quorum has what it decides.
     pub(crate) fn accept_waiting_values(&mut self) {
-        let contiguous = self.contiguous;
+        let contiguous = self.decisions.contiguous();
         self.requests.retain(|_, propose| propose.request.slot > contiguous);
         let proposers: Vec<_> = self.requests.keys().copied().collect();
         for from in proposers {
             let Some(propose) = self.requests.get(&from) else { continue };
-            let tips = self.indices().zip(propose.value.tips.iter().copied()).collect();
-            let has_all = self.have_all(tips, from, |lanes, author, tip, above| lanes.has_durable(author, tip, above).err());
-            if has_all && let Some(propose) = self.requests.remove(&from) {
+            let missing = self.exchange.lanes.not_durable(&propose.value.tips, self.order.tips());
+            if self.want_all(missing, from)
+                && let Some(propose) = self.requests.remove(&from)
+            {
                 self.accept(from, propose);
             }
         }
     }
 
-    /// Returns whether nothing is missing of these lanes. Otherwise asks for it.
-    fn have_all(
-        &mut self,
-        tips: Vec<(ValidatorIndex, Tip)>,
-        source: ValidatorIndex,
-        missing: impl Fn(&Lanes, ValidatorIndex, Tip, u64) -> Option<Tip>,
-    ) -> bool {
-        let mut has_all = true;
-        for (author, tip) in tips {
-            if let Some(missing) = missing(&self.exchange.lanes, author, tip, self.order.delivered(author).number) {
-                has_all = false;
-                self.want(author, missing, source);
-            }
-        }
-        has_all
+    /// Asks for missing batches. Returns whether there are none.
+    fn want_all(&mut self, missing: Vec<(ValidatorIndex, Tip)>, source: ValidatorIndex) -> bool {
+        missing.iter().for_each(|(author, tip)| self.want(*author, *tip, source));
+        missing.is_empty()
     }
 
     /// A2, and A1 for the next slot (P10). The answer waits for the disk.
@@ -132,13 +122,13 @@ impl Baxos {
         let RequestId { slot, attempt } = request;
         // The wait for batches is no time of the network.
         let echo = TimestampMs(echo.0.saturating_add(self.now.0.saturating_sub(since.0)));
-        if self.decided.contains_key(&slot) {
+        if self.decisions.contains(slot) {
             return self.send_decisions(from, slot, decisions_for_request(self.committee.size()));
         }
         if !self.acceptors.entry(slot).or_default().propose(attempt, value) {
             return self.refuse(from, request, echo);
         }
-        let may_promise = slot.0 < self.contiguous.0 + MAX_SLOTS_AHEAD && !self.decided.contains_key(&slot.next());
+        let may_promise = slot.0 < self.decisions.contiguous().0 + MAX_SLOTS_AHEAD && !self.decisions.contains(slot.next());
         let next = next.filter(|_| may_promise).and_then(|next| self.acceptors.entry(slot.next()).or_default().prepare(next));
         if next.is_some() {
             self.persist(RecordKey::Acceptor(slot.next()), None);
@@ -172,27 +162,21 @@ enum Need {
 impl Baxos {
     /// Highest slot that is in use, as far as this validator knows.
     pub(crate) fn highest(&self) -> Slot {
-        let decided = self.decided.last_key_value().map(|(slot, _)| *slot);
         let accepting = self.acceptors.last_key_value().map(|(slot, _)| *slot);
-        [decided, accepting, Some(self.contiguous)].into_iter().flatten().max().unwrap_or_default()
-    }
-
-    fn durable_tip(&self, author: ValidatorIndex) -> Tip {
-        self.exchange.lanes.durable_tip(author, self.order.delivered(author))
+        [self.decisions.last(), accepting, Some(self.decisions.contiguous())].into_iter().flatten().max().unwrap_or_default()
     }
 
     /// P1, P4: what is not decided. All lanes are in every value, so a proposer whose batches are in the value of another one does not
     /// contend, and a batch is not lost when its author's value loses (X9).
     fn need(&self) -> Need {
-        let mut covered = self.order.state().delivered.clone();
-        for (_, decision) in self.decided.range(self.order.slot().next()..) {
-            advance(&mut covered, &decision.value.tips);
-        }
+        let (contiguous, tips) = (self.decisions.contiguous(), self.exchange.lanes.durable_tips(self.order.tips()));
+        let mut covered = self.order.tips().to_vec();
+        self.decisions.cover(self.order.at(), &mut covered);
         let is_new =
-            |author: ValidatorIndex, covered: &[Tip]| self.durable_tip(author).number > covered[author.as_usize()].number;
-        let has_gap = self.decided.last_key_value().is_some_and(|(slot, _)| *slot > self.contiguous);
+            |author: ValidatorIndex, covered: &[Tip]| tips[author.as_usize()].number > covered[author.as_usize()].number;
+        let has_gap = self.decisions.last().is_some_and(|slot| slot > contiguous);
         let has_others = has_gap || self.indices().any(|author| is_new(author, &covered));
-        let accepted = self.acceptors.range(self.contiguous.next()..).filter_map(|(_, acceptor)| acceptor.accepted.as_ref());
+        let accepted = self.acceptors.range(contiguous.next()..).filter_map(|(_, acceptor)| acceptor.accepted.as_ref());
         accepted.for_each(|accepted| advance(&mut covered, &accepted.value.tips));
         match (is_new(self.me, &covered), has_others) {
             (true, _) => Need::Own,
@@ -229,7 +213,7 @@ impl Baxos {
             self.help = None;
             return;
         }
-        let slot = self.contiguous.next();
+        let slot = self.decisions.contiguous().next();
         // Without a quorum, a try would only raise l.
         let connected = self.connected.iter().copied().chain([self.me]);
         let can_succeed = self.committee.weigh(connected) >= self.committee.quorum();
@@ -310,11 +294,9 @@ impl Baxos {
 
     /// The value that this validator proposes.
     fn value(&self, time: TimestampMs) -> Value {
-        let mut tips: Vec<Tip> = self.indices().map(|author| self.durable_tip(author)).collect();
+        let mut tips = self.exchange.lanes.durable_tips(self.order.tips());
         // Never below what is decided: such a value would be wasted.
-        for (_, decision) in self.decided.range(self.order.slot().next()..) {
-            advance(&mut tips, &decision.value.tips);
-        }
+        self.decisions.cover(self.order.at(), &mut tips);
         Value { proposer: self.me, time, tips }
     }
 
@@ -339,9 +321,9 @@ impl Baxos {
         if ![&self.attempt, &self.ahead].into_iter().flatten().any(|attempt| attempt.request() == request) {
             return; // X3
         }
-        let accepted = promise.accepted.iter();
-        let tips = accepted.flat_map(|accepted| self.indices().zip(accepted.value.tips.iter().copied())).collect();
-        if !self.have_all(tips, from, |lanes, author, tip, above| lanes.chain(author, tip, above).err()) {
+        let accepted = promise.accepted.as_ref();
+        let missing = accepted.map(|accepted| self.exchange.lanes.missing(&accepted.value.tips, self.order.tips()));
+        if !self.want_all(missing.unwrap_or_default(), from) {
             // Acceptors would ask this proposer for the batches of a value that it takes over.
             self.promises.insert((slot, from), promise);
             return;
@@ -371,7 +353,7 @@ impl Baxos {
         if let Verdict::Decided(value) = attempt.proposer.accepted(from, request.attempt, &self.committee) {
             self.backoff.succeeded(); // P7
             let why = if value.proposer == self.me { "proposed" } else { "adopted" };
-            self.decide(request.slot, value.clone(), why);
+            self.decide(request.slot, &value, why);
             self.broadcast(&Message::Decided { first: request.slot, values: vec![value] });
         }
     }
@@ -405,20 +387,18 @@ impl Baxos {
         self.pause = Some(self.wait(0, self.backoff.clone()));
     }
 
-    /// P3: a slot is decided. Returns true the first time.
-    pub(crate) fn decide(&mut self, slot: Slot, value: Value, why: &str) -> bool {
-        if slot <= self.floor
-            || slot <= self.order.slot() && !self.decided.contains_key(&slot)
-            || slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD
-            || slot.0 > self.order.slot().0 + self.config.max_undelivered()
-        {
-            return false;
+    /// P3: a slot is decided.
+    pub(crate) fn decide(&mut self, slot: Slot, value: &Value, why: &str) {
+        if slot.0 > self.order.at().0 + self.config.max_undelivered() {
+            return;
         }
-        if let Some(known) = self.decided.get(&slot) {
-            if known.value != value {
+        match self.decisions.add(slot, value, self.order.at()) {
+            Added::New => {}
+            Added::Ignored => return,
+            Added::Contradiction => {
                 self.note("agreement-lost", format!("slot {} was decided twice", slot.0));
+                return;
             }
-            return false;
         }
         if self.attempt.as_ref().is_some_and(|attempt| attempt.slot == slot) {
             self.attempt = None;
@@ -426,24 +406,13 @@ impl Baxos {
         // P9: somebody makes progress.
         self.late_phases = self.late_phases.saturating_sub(1);
         self.help = None;
-        let digest = self.context.value(slot, &value);
         self.outputs.push_back(Output::Trace(TraceEvent::Decided {
             round: slot.0,
             rank: 0,
             leader: value.proposer,
-            committed: Some(digest),
+            committed: Some(self.context.value(slot, value)),
             why: why.to_owned(),
         }));
-        self.decided.insert(slot, Decision { value, is_durable: false });
         self.persist(RecordKey::Decided(slot), Some(AfterDurable::Decided(slot)));
-        self.advance_contiguous();
-        true
-    }
-
-    pub(crate) fn advance_contiguous(&mut self) {
-        self.contiguous = self.contiguous.max(self.order.slot());
-        while self.decided.contains_key(&self.contiguous.next()) {
-            self.contiguous = self.contiguous.next();
-        }
     }
 }

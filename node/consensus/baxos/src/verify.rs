@@ -7,7 +7,7 @@ use crate::{
     message::{Accepted, Answer, Message, RequestId, Try, Value},
 };
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
-use corniche_lanes::{check_batch, check_member, check_number, ensure};
+use corniche_lanes::{check_batch, check_member, check_number, check_value, ensure};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::sync::Arc;
 
@@ -123,10 +123,7 @@ impl BaxosVerifier {
     }
 
     fn check_value(&self, value: &Value) -> Result<(), String> {
-        let (size, tips) = (self.committee.size(), value.tips.len());
-        ensure(tips == size, || format!("value: expected {size} tips, got {tips}"))?;
         self.check_member(value.proposer)?;
-        check_number(value.time.0)?;
-        value.tips.iter().try_for_each(|tip| check_number(tip.number))
+        check_value(&self.committee, value)
     }
 }

@@ -2,8 +2,10 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
-use corniche_types::{B256, Bytes, ValidatorIndex};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
 
+/// Maximum number of members of a committee.
+pub const MAX_MEMBERS: usize = 1_000;
 /// Higher numbers are rejected, so that arithmetic cannot overflow.
 pub const MAX_NUMBER: u64 = 1 << 48;
 
@@ -62,6 +64,13 @@ impl LaneContext {
     }
 }
 
+/// Content of a decision: one tip of every lane, by author, and the proposer's clock. It has a constant size, however large the batches
+/// are.
+pub trait LaneValue: Clone + PartialEq {
+    fn tips(&self) -> &[Tip];
+    fn time(&self) -> TimestampMs;
+}
+
 /// Delivered tips after the execution of these tips. Values of different proposers may go backwards; delivered numbers never do.
 pub fn advance(delivered: &mut [Tip], tips: &[Tip]) {
     for (delivered, tip) in delivered.iter_mut().zip(tips) {
@@ -87,6 +96,17 @@ pub fn check_number(number: u64) -> Result<(), String> {
 /// The committee has no such member.
 pub fn check_member(committee: &Committee, member: ValidatorIndex) -> Result<(), String> {
     ensure(committee.member(member).is_some(), || format!("validator {member} is not in the committee"))
+}
+
+/// Stateless checks of a peer's value.
+///
+/// # Errors
+/// A lane has no tip, or a number or the time is impossible.
+pub fn check_value(committee: &Committee, value: &impl LaneValue) -> Result<(), String> {
+    let (size, tips) = (committee.size(), value.tips());
+    ensure(tips.len() == size, || format!("value: expected {size} tips, got {}", tips.len()))?;
+    check_number(value.time().0)?;
+    tips.iter().try_for_each(|tip| check_number(tip.number))
 }
 
 /// Stateless checks of a peer's batch.

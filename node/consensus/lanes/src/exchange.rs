@@ -69,7 +69,7 @@ struct Wanted {
 /// The batches of all authors, and their exchange. `delivered` is always the last delivered batch of each lane.
 pub struct Exchange {
     config: LaneConfig,
-    me: ValidatorIndex,
+    pub(crate) me: ValidatorIndex,
     size: usize,
     pub lanes: Lanes,
     /// The engine asked for a batch.

@@ -1,8 +1,11 @@
 //! Batches of all authors, each in the lane of its author. All validators hold all batches, so any of them can propose.
 
-use crate::{LaneBatch, LaneContext, Tip};
+use crate::{LaneBatch, LaneContext, LaneValue, Tip};
 use corniche_types::{Bytes, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of decisions whose batches are asked for at once.
+const VALUES_AT_ONCE: usize = 64;
 
 struct Held {
     batch: LaneBatch,
@@ -98,19 +101,34 @@ impl Lanes {
     /// The batches of all authors above the delivered ones up to these tips, by author and number. An author whose tip is not above the
     /// delivered one has none. The error is the first missing one of each lane, from above.
     pub fn next_batches(&self, tips: &[Tip], delivered: &[Tip]) -> Result<Vec<LaneBatch>, Vec<(ValidatorIndex, Tip)>> {
-        let lanes = || (0u16..).map(ValidatorIndex).zip(tips.iter().zip(delivered));
-        let chains = lanes().map(|(author, (tip, delivered))| self.chain(author, *tip, delivered.number));
+        let chains = pairs(tips, delivered).map(|(author, tip, delivered)| self.chain(author, tip, delivered.number));
         let batches = chains.collect::<Result<Vec<_>, _>>();
-        batches.map(|batches| batches.concat()).map_err(|_| {
-            let missing = lanes()
-                .filter_map(|(author, (tip, delivered))| Some((author, self.chain(author, *tip, delivered.number).err()?)));
-            missing.collect()
-        })
+        batches.map(|batches| batches.concat()).map_err(|_| self.missing(tips, delivered))
     }
 
-    /// The first missing batches of several values that are not delivered yet.
-    pub fn missing<'a>(&self, values: impl Iterator<Item = &'a [Tip]>, delivered: &[Tip]) -> BTreeSet<(ValidatorIndex, Tip)> {
-        values.flat_map(|tips| self.next_batches(tips, delivered).err().unwrap_or_default()).collect()
+    /// The first missing batch above the delivered ones of each lane, up to these tips.
+    pub fn missing(&self, tips: &[Tip], delivered: &[Tip]) -> Vec<(ValidatorIndex, Tip)> {
+        self.lacking(tips, delivered, |_| true)
+    }
+
+    /// Like [`Self::missing`]. A batch that is not on disk is missing, too.
+    pub fn not_durable(&self, tips: &[Tip], delivered: &[Tip]) -> Vec<(ValidatorIndex, Tip)> {
+        self.lacking(tips, delivered, |held| held.is_durable)
+    }
+
+    fn lacking(&self, tips: &[Tip], delivered: &[Tip], counts: impl Fn(&Held) -> bool) -> Vec<(ValidatorIndex, Tip)> {
+        let lacking = pairs(tips, delivered)
+            .filter_map(|(author, tip, delivered)| Some((author, self.walk(author, tip, delivered.number, &counts).err()?)));
+        lacking.collect()
+    }
+
+    /// The first missing batches of the next decisions.
+    pub fn missing_next<'a, V: LaneValue + 'a>(
+        &self,
+        values: impl Iterator<Item = &'a V>,
+        delivered: &[Tip],
+    ) -> BTreeSet<(ValidatorIndex, Tip)> {
+        values.take(VALUES_AT_ONCE).flat_map(|value| self.missing(value.tips(), delivered)).collect()
     }
 
     /// A lane ends at least where it is delivered, and with the delivered batch there.
@@ -132,6 +150,11 @@ impl Lanes {
             at = held.batch.before();
         }
         highest.unwrap_or(delivered)
+    }
+
+    /// [`Self::durable_tip`] of each author, for a proposal.
+    pub fn durable_tips(&self, delivered: &[Tip]) -> Vec<Tip> {
+        (0u16..).map(ValidatorIndex).zip(delivered).map(|(author, delivered)| self.durable_tip(author, *delivered)).collect()
     }
 
     fn walk(
@@ -171,4 +194,9 @@ impl Lanes {
     pub fn above(&self, author: ValidatorIndex, number: u64) -> impl Iterator<Item = (&Tip, &Bytes)> {
         self.lane(author).held.iter().filter(move |(tip, _)| tip.number > number).map(|(tip, held)| (tip, &held.batch.bytes))
     }
+}
+
+/// The authors with their tips in a value and their delivered ones.
+fn pairs<'a>(tips: &'a [Tip], delivered: &'a [Tip]) -> impl Iterator<Item = (ValidatorIndex, Tip, Tip)> + 'a {
+    (0u16..).map(ValidatorIndex).zip(tips.iter().zip(delivered)).map(|(author, (tip, delivered))| (author, *tip, *delivered))
 }

@@ -8,29 +8,39 @@
 //!      │
 //!    Lanes     held batches of all authors, and whether they are on disk
 //!      │
-//!    Order     of the engine: tips of a decided value ──▶ Lanes::next_batches ──▶ advance
+//!  Decisions   decided slots, and whether they are on disk     (QuePaxa, Baxos; SADL-RACS has a chain of blocks)
+//!      │
+//!    Order     Lanes::next_batches of the next decision ──▶ Order::deliver ──▶ Output: the commit with its checkpoint
 //! ```
 //!
-//! Nothing here does I/O, and nothing knows an engine's messages or records: methods return [`Action`]s, and the engine puts them
-//! into its own formats. The delivered tips belong to the engine's checkpoint, so they are an argument.
+//! Nothing here does I/O, and nothing knows an engine's messages, records or rules: methods return [`Action`]s and outputs, and the engine
+//! puts them into its own formats.
 //!
 //! **Not for Byzantine validators**: nobody signs a batch, and an author that lies can have two batches with one number.
 //!
-//! - Format: [`LaneBatch`], [`Tip`]. Checks of a peer's batch: [`check_batch`].
-//! - [`Lanes`], [`Exchange`], [`advance`].
-//! - [`Silence`]: after a lost disk.
+//! - Format: [`LaneBatch`], [`Tip`], [`Slot`], [`Checkpoint`]. Checks of what peers send: [`check_batch`], [`check_value`].
+//! - Batches: [`Lanes`], [`Exchange`], [`advance`].
+//! - Decided values ([`LaneValue`]): [`Decisions`], [`Order`].
+//! - After a lost disk: [`Silence`], [`Reports`].
 //! - [`Clocks`]: the median of the validators' clocks. [`Draws`]: secret random numbers.
 
 mod batch;
 mod clocks;
+mod decisions;
 mod draws;
 mod exchange;
 mod lanes;
+mod order;
 mod silence;
 
-pub use batch::{LaneBatch, LaneContext, MAX_NUMBER, Tip, advance, check_batch, check_member, check_number, ensure};
+pub use batch::{
+    LaneBatch, LaneContext, LaneValue, MAX_MEMBERS, MAX_NUMBER, Tip, advance, check_batch, check_member, check_number,
+    check_value, ensure,
+};
 pub use clocks::{Clocks, MAX_CLOCK_ERROR_MS};
+pub use decisions::{Added, Decisions, MAX_DECISIONS, MAX_SLOTS_AHEAD, Slot, decisions_at_once, retention_floor};
 pub use draws::Draws;
 pub use exchange::{Action, Exchange, LaneConfig, MAX_AHEAD, MAX_OPEN_BATCHES};
 pub use lanes::Lanes;
-pub use silence::Silence;
+pub use order::{Checkpoint, Next, Order, Position};
+pub use silence::{Reports, Silence};

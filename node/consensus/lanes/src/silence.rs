@@ -1,5 +1,10 @@
 //! Slots in which a validator says nothing, because it may have said something else before.
 
+use crate::Slot;
+use corniche_engine::Committee;
+use corniche_types::ValidatorIndex;
+use std::collections::BTreeMap;
+
 /// After a lost disk, or beside records from which older slots are gone. `S` is a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence<S> {
@@ -54,5 +59,36 @@ impl<S: Copy + Ord> Silence<S> {
         }
         *self = Self::Ending(last);
         true
+    }
+}
+
+impl Silence<Slot> {
+    /// The silence beside records whose first decision is that of the slot `first`. If it is far above the delivered slot, the chain is
+    /// executed again: up to there this validator took part, and forgot it. `open` slots may be undecided at a time.
+    pub fn beside(self, first: Option<Slot>, delivered: Slot, open: u64) -> Self {
+        match first {
+            Some(first) if self == Self::Nowhere && first.0 > delivered.0 + open + 1 => Self::Through(Slot(first.0 - 1)),
+            _ => self,
+        }
+    }
+}
+
+/// Reports of other validators, for one that lost its disk. `S` is a slot.
+pub struct Reports<S>(BTreeMap<ValidatorIndex, S>);
+
+impl<S> Default for Reports<S> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<S: Copy + Ord> Reports<S> {
+    /// Adds a report. Returns the highest one, once members with a quorum of votes reported.
+    pub fn add(&mut self, from: ValidatorIndex, report: S, committee: &Committee) -> Option<S> {
+        self.0.insert(from, report);
+        if committee.weigh(self.0.keys().copied()) < committee.quorum() {
+            return None;
+        }
+        std::mem::take(&mut self.0).into_values().max()
     }
 }

@@ -5,16 +5,16 @@
 
 use crate::{
     config::Config,
-    message::{Answer, BATCH_TAG, Context, Message, Proposal, RequestId, Slot, Tip, Value},
-    order::Order,
+    message::{Answer, BATCH_TAG, Context, Message, Proposal, RANDOMNESS_TAG, RequestId, Slot, Tip, Value},
     record::{Record, RecordKey},
     repair::Recovered,
     rules::Register,
+    schedules::{Leaders, Schedules},
     slots::{Driving, Hedge, Timing},
     verify::Checked,
 };
 use corniche_engine::{Committee, Engine, Input, Journal, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_lanes::{Action, Clocks, Draws, Exchange, LaneContext, Lanes, Silence};
+use corniche_lanes::{Action, Clocks, Decisions, Draws, Exchange, LaneContext, Lanes, Order, Reports, Silence};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -47,13 +47,11 @@ pub struct QuePaxa {
     /// Start of this engine.
     pub(crate) run: TimestampMs,
     pub(crate) draws: Draws,
-    pub(crate) order: Order,
+    pub(crate) order: Order<Slot, Schedules>,
+    pub(crate) leaders: Leaders,
     pub(crate) exchange: Exchange,
     // ---- slots
-    /// Decisions above the floor.
-    pub(crate) decided: BTreeMap<Slot, Decision>,
-    /// All slots up to this one are decided.
-    pub(crate) contiguous: Slot,
+    pub(crate) decisions: Decisions<Value>,
     pub(crate) registers: BTreeMap<Slot, Register>,
     /// Requests to this recorder whose batches are not on disk yet, the newest of each proposer.
     pub(crate) requests: BTreeMap<(Slot, ValidatorIndex), (RequestId, Proposal)>,
@@ -71,24 +69,17 @@ pub struct QuePaxa {
     pub(crate) writing: BTreeMap<Slot, Ticket>,
     pub(crate) silence: Silence<Slot>,
     /// Highest slots in use, as others report them after this start.
-    pub(crate) reports: BTreeMap<ValidatorIndex, Slot>,
+    pub(crate) reports: Reports<Slot>,
     /// The highest of the reports of a quorum.
     pub(crate) reached: Option<Slot>,
     /// No earlier run of this validator can have made a batch above this number.
     pub(crate) last_of_earlier_runs: Option<u64>,
-    /// Slots up to this one are forgotten.
-    pub(crate) floor: Slot,
     pub(crate) certified: Slot,
     pub(crate) clocks: Clocks,
     pub(crate) resend_at: TimestampMs,
     pub(crate) status_at: TimestampMs,
     pub(crate) next_peer: usize,
     pub(crate) outputs: VecDeque<Output>,
-}
-
-pub(crate) struct Decision {
-    pub value: Value,
-    pub is_durable: bool,
 }
 
 /// An action that waits for a record.
@@ -142,7 +133,7 @@ impl Engine for QuePaxa {
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
-        let batch = self.exchange.deadline(&self.order.state().delivered);
+        let batch = self.exchange.deadline(self.order.tips());
         let timers = [Some(self.resend_at), Some(self.status_at), self.next_hedge(), batch];
         timers.into_iter().flatten().min()
     }
@@ -152,9 +143,10 @@ impl QuePaxa {
     /// Creates an engine, new or recovered.
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, me, seed, records, unsigned, resume, now } = setup;
-        let (order, context) = (Order::new(&resume, &committee, &config), Context::new(&committee));
+        let genesis = (config.genesis_time, config.genesis_randomness);
+        let (order, context) = (Order::new(&resume, &committee, genesis, RANDOMNESS_TAG), Context::new(&committee));
         let mut journal = Journal::new(now);
-        let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), &order.state().delivered);
+        let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), order.tips());
         let recovered = Recovered::new(records, &mut journal, lanes, &order, config.window);
         let has_others = committee.votes(me) < committee.quorum();
         // X14: a recorder without its registers could contradict itself.
@@ -162,10 +154,9 @@ impl QuePaxa {
         let silence = if has_lost { Silence::Everywhere } else { recovered.silence };
         let mut engine = Self {
             draws: Draws::new("corniche-quepaxa-draws", seed, me, now),
-            contiguous: order.slot(),
-            floor: recovered.floor,
+            leaders: Leaders::new(&committee, &config),
+            decisions: Decisions::recovered(order.at(), recovered.decided),
             exchange: Exchange::new(config.lanes(), me, committee.size(), recovered.lanes, now),
-            decided: recovered.decided,
             registers: recovered.registers,
             own_values: recovered.own_values,
             requests: BTreeMap::new(),
@@ -176,7 +167,7 @@ impl QuePaxa {
             waiting: BTreeMap::new(),
             writing: BTreeMap::new(),
             silence,
-            reports: BTreeMap::new(),
+            reports: Reports::default(),
             reached: None,
             last_of_earlier_runs: None,
             certified: Slot(0),
@@ -214,7 +205,7 @@ impl QuePaxa {
     fn handle_message(&mut self, from: ValidatorIndex, message: Message) {
         match message {
             Message::Batch(batch) => {
-                let actions = self.exchange.handle_batch(from, batch, &self.order.state().delivered);
+                let actions = self.exchange.handle_batch(from, batch, self.order.tips());
                 self.perform(actions);
             }
             Message::FetchBatch { author, tip } => {
@@ -246,16 +237,12 @@ impl QuePaxa {
         for action in self.waiting.remove(&ticket).unwrap_or_default() {
             match action {
                 AfterDurable::Batch(author, tip) => {
-                    let actions = self.exchange.handle_durable(author, tip, &self.order.state().delivered);
+                    let actions = self.exchange.handle_durable(author, tip, self.order.tips());
                     self.perform(actions);
                 }
                 AfterDurable::Answer { to, request, answer } => self.send_answer(to, request, answer),
                 AfterDurable::Drive(slot) => self.send_requests(slot),
-                AfterDurable::Decided(slot) => {
-                    if let Some(decision) = self.decided.get_mut(&slot) {
-                        decision.is_durable = true;
-                    }
-                }
+                AfterDurable::Decided(slot) => self.decisions.mark_durable(slot),
                 AfterDurable::SilenceEnded => self.silence = Silence::Nowhere,
             }
         }
@@ -275,7 +262,7 @@ impl QuePaxa {
                 break;
             }
         }
-        self.outputs.extend(self.exchange.ask_for_batch(self.now, &self.order.state().delivered));
+        self.outputs.extend(self.exchange.ask_for_batch(self.now, self.order.tips()));
         self.release();
     }
 
@@ -325,7 +312,7 @@ impl QuePaxa {
             RecordKey::Started => Record::Started,
             RecordKey::Register(slot) => Record::Register { slot, register: self.registers.get(&slot)?.clone() },
             RecordKey::Own(slot) => Record::Own { slot, value: self.own_values.get(&slot)?.clone() },
-            RecordKey::Decided(slot) => Record::Decided { slot, value: self.decided.get(&slot)?.value.clone() },
+            RecordKey::Decided(slot) => Record::Decided { slot, value: self.decisions.get(slot)?.clone() },
             RecordKey::Batch(author, tip) => Record::Batch(self.exchange.lanes.get(author, &tip)?.clone()),
             RecordKey::Silent => Record::Silent(self.silence.record()?),
         })
@@ -334,7 +321,7 @@ impl QuePaxa {
     /// Number of items held, for tests.
     pub fn footprint(&self) -> usize {
         let slots =
-            self.decided.len() + self.registers.len() + self.requests.len() + self.driving.len() + self.own_values.len();
+            self.decisions.count() + self.registers.len() + self.requests.len() + self.driving.len() + self.own_values.len();
         slots + self.hedges.len() + self.answers.len() + self.exchange.lanes.count() + self.exchange.wanted()
     }
 
@@ -342,14 +329,14 @@ impl QuePaxa {
     pub fn describe(&self) -> String {
         let driving: Vec<_> = self.driving.iter().map(|(slot, driving)| (slot.0, driving.step())).collect();
         let newest: Vec<_> = self.indices().map(|author| self.exchange.lanes.newest(author).number).collect();
-        let delivered: Vec<_> = self.order.state().delivered.iter().map(|tip| tip.number).collect();
+        let delivered: Vec<_> = self.order.tips().iter().map(|tip| tip.number).collect();
         format!(
             "delivered {}, contiguous {}, floor {}, decided up to {:?}, registers {:?}, driving {driving:?}, lanes {newest:?} delivered {delivered:?}, \
              requests {}, wanted {}, silence {:?}",
-            self.order.slot().0,
-            self.contiguous.0,
-            self.floor.0,
-            self.decided.last_key_value().map(|(slot, _)| slot.0),
+            self.order.at().0,
+            self.decisions.contiguous().0,
+            self.decisions.floor().0,
+            self.decisions.last().map(|slot| slot.0),
             self.registers.keys().map(|slot| slot.0).collect::<Vec<_>>(),
             self.requests.len(),
             self.exchange.wanted(),

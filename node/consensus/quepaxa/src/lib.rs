@@ -19,18 +19,18 @@
 //! Modules, lowest first:
 //!
 //! - Format: [`message`], [`record`] (on disk).
-//! - Rules: [`config`], [`rules`] (recorder, proposer, leaders), [`verify`] (bytes of peers), [`order`] (slots to commits).
-//! - Batches of all authors: `corniche_lanes`.
+//! - Rules: [`config`], [`rules`] (recorder, proposer, leaders), [`schedules`] (who leads a slot), [`verify`] (bytes of peers).
+//! - Batches of all authors, decided slots and their order: `corniche_lanes`.
 //! - `engine`: combines them. Its methods are in several files, which call each other through the one struct: `slots` (recorder,
 //!   proposers, hedging), `repair` (restart, lost disk, catching up, retention).
 
 pub mod config;
 mod engine;
 pub mod message;
-pub mod order;
 pub mod record;
 mod repair;
 pub mod rules;
+pub mod schedules;
 mod slots;
 pub mod verify;
 

@@ -2,28 +2,14 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Committee, Scope};
-pub use corniche_lanes::{LaneBatch, Tip};
+pub use corniche_lanes::{LaneBatch, Slot, Tip};
+use corniche_lanes::{LaneValue, MAX_DECISIONS, MAX_MEMBERS};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
-
-/// Maximum number of decisions in one response.
-pub const MAX_DECISIONS: usize = 256;
-/// Maximum number of members of a committee.
-const MAX_MEMBERS: usize = 1_000;
-
-/// Position in the log. The first one is 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
-pub struct Slot(pub u64);
-
-impl Slot {
-    pub fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
 
 /// Step of a slot: 4 · round + phase. A logical clock; it has nothing to do with time.
 pub type Step = u64;
 
-/// The decision of a slot: one tip of every lane, by author. It has a constant size, however large the batches are (O5).
+/// The decision of a slot (O5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub struct Value {
     /// The proposer's clock.
@@ -33,6 +19,16 @@ pub struct Value {
     /// In the first slot of an epoch: the proposers of the next epoch, leader first (B4).
     #[borsh(deserialize_with = "wire::at_most::<MAX_MEMBERS, _, _>")]
     pub schedule: Vec<ValidatorIndex>,
+}
+
+impl LaneValue for Value {
+    fn tips(&self) -> &[Tip] {
+        &self.tips
+    }
+
+    fn time(&self) -> TimestampMs {
+        self.time
+    }
 }
 
 /// Compared as one number: priority, then proposer, then value (L1608).
@@ -109,6 +105,8 @@ impl Message {
     }
 }
 
+/// Context of the randomness.
+pub(crate) const RANDOMNESS_TAG: &str = "corniche-quepaxa-randomness";
 /// Tag of the digests of batches.
 pub(crate) const BATCH_TAG: &str = "corniche-quepaxa-batch";
 

@@ -2,29 +2,25 @@
 
 use crate::{
     config::decisions_at_once,
-    engine::{AfterDurable, Decision, QuePaxa},
+    engine::{AfterDurable, QuePaxa},
     message::{LaneBatch, Message, Slot, Tip, Value},
-    order::Order,
     record::{Record, RecordKey},
     rules::Register,
+    schedules::Schedules,
 };
-use corniche_engine::{Journal, Output, Ticket, TraceEvent};
-use corniche_lanes::{Lanes, Silence};
-use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
+use corniche_engine::{Journal, Output, Ticket};
+use corniche_lanes::{Lanes, Next, Order, Silence, retention_floor};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::collections::BTreeMap;
-
-/// Number of decided slots whose batches are asked for at once.
-const SLOTS_AT_ONCE: usize = 64;
 
 /// State from the records.
 pub(crate) struct Recovered {
     pub is_empty: bool,
     pub lanes: Lanes,
-    pub decided: BTreeMap<Slot, Decision>,
+    pub decided: BTreeMap<Slot, Value>,
     pub registers: BTreeMap<Slot, Register>,
     pub own_values: BTreeMap<Slot, Value>,
     pub silence: Silence<Slot>,
-    pub floor: Slot,
 }
 
 impl Recovered {
@@ -33,7 +29,7 @@ impl Recovered {
         mut records: Vec<(Ticket, Bytes)>,
         journal: &mut Journal<RecordKey>,
         lanes: Lanes,
-        order: &Order,
+        order: &Order<Slot, Schedules>,
         window: u64,
     ) -> Self {
         records.sort_unstable_by_key(|(ticket, _)| *ticket);
@@ -44,27 +40,17 @@ impl Recovered {
             registers: BTreeMap::new(),
             own_values: BTreeMap::new(),
             silence: Silence::Nowhere,
-            floor: order.slot(),
         };
         for (ticket, record) in records {
             let record = wire::decode(&record).expect("a record was encoded by this engine, and its log verifies checksums");
             let key = recovered.apply(record);
             journal.recovered(ticket, key);
         }
-        let Self { lanes, decided, registers, own_values, floor, silence, .. } = &mut recovered;
-        // A chain that is executed again beside older records. Up to the first decision this recorder has answered and forgotten.
-        let first = decided.keys().next().filter(|first| first.0 > order.slot().0 + window + 1);
-        if let (Some(first), Silence::Nowhere) = (first, &silence) {
-            *silence = Silence::Through(Slot(first.0 - 1));
-        }
-        lanes.find_ends(&order.state().delivered);
-        // Slots before a gap are of no use for others.
-        while floor.0 > 0 && decided.contains_key(floor) {
-            floor.0 -= 1;
-        }
-        decided.retain(|slot, _| *slot > *floor);
-        registers.retain(|slot, _| *slot > order.slot() && !decided.contains_key(slot));
-        own_values.retain(|slot, _| *slot > order.slot() && !decided.contains_key(slot));
+        let Self { lanes, decided, registers, own_values, silence, .. } = &mut recovered;
+        *silence = silence.beside(decided.keys().next().copied(), order.at(), window);
+        lanes.find_ends(order.tips());
+        registers.retain(|slot, _| *slot > order.at() && !decided.contains_key(slot));
+        own_values.retain(|slot, _| *slot > order.at() && !decided.contains_key(slot));
         recovered
     }
 
@@ -80,7 +66,7 @@ impl Recovered {
                 RecordKey::Own(slot)
             }
             Record::Decided { slot, value } => {
-                self.decided.insert(slot, Decision { value, is_durable: true });
+                self.decided.insert(slot, value);
                 RecordKey::Decided(slot)
             }
             Record::Batch(batch) => {
@@ -97,60 +83,41 @@ impl Recovered {
 
 /// Deliveries.
 impl QuePaxa {
-    /// O2: decided slots in order, once all their batches are here.
+    /// O2: decided slots in order, once all their batches are here and their records are on disk.
     pub(crate) fn deliver(&mut self) {
-        self.advance_contiguous();
         loop {
-            let slot = self.order.slot().next();
-            // A commit may outlive a power cut in the caller's store. Then this validator must know the decision, too: it does not
-            // answer in delivered slots.
-            let Some(decision) = self.decided.get(&slot).filter(|decision| decision.is_durable) else { return };
-            let value = decision.value.clone();
-            let before = self.order.delivered(self.me);
-            let batches = self.exchange.lanes.next_batches(&value.tips, &self.order.state().delivered);
+            let at = self.order.at().next();
+            let Some(value) = self.decisions.durable(at) else { return };
+            let batches = self.exchange.lanes.next_batches(&value.tips, self.order.tips());
             let Ok(batches) = batches else { return self.want_next_batches() };
-            let ordered = self.order.execute(slot, &value, batches);
-            let commit = CommitIndex(slot.0);
-            self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round: slot.0, rank: 0, commit }));
-            self.outputs.push_back(Output::Deliver(ordered));
-            self.registers.remove(&slot);
-            self.own_values.remove(&slot);
-            let delivered = &self.order.state().delivered;
-            self.exchange.lanes.follow(delivered);
-            self.outputs.extend(self.exchange.displaced(before, delivered));
+            let leader = self.leaders.execute(at, value, &mut self.order);
+            let next = Next { at, value, digest: self.context.value(at, value), leader };
+            self.outputs.extend(self.order.deliver(&mut self.exchange, next, batches));
+            self.registers.remove(&at);
+            self.own_values.remove(&at);
         }
     }
 
     /// Asks for the missing batches of the next slots.
     fn want_next_batches(&mut self) {
-        let next = self.decided.range(self.order.slot().next()..).take(SLOTS_AT_ONCE);
-        let tips = next.map(|(_, decision)| decision.value.tips.as_slice());
-        let missing = self.exchange.lanes.missing(tips, &self.order.state().delivered);
+        let missing = self.exchange.lanes.missing_next(self.decisions.waiting(self.order.at()), self.order.tips());
         missing.into_iter().for_each(|(author, tip)| self.want(author, tip, author));
     }
 
     /// O6: forgets old slots, and the records that nobody needs.
     pub(crate) fn release(&mut self) {
-        let (delivered, retain) = (self.order.slot().0, self.config.retain_slots);
-        let certified = self.certified.0.min(delivered.saturating_sub(retain));
-        let floor = Slot(certified.max(delivered.saturating_sub(4 * retain)));
-        while self.floor < floor {
-            self.floor = self.floor.next();
-            let Some(decision) = self.decided.remove(&self.floor) else { continue };
-            self.exchange.release(&decision.value.tips);
-        }
+        let floor = retention_floor(self.order.at().0, self.certified.0, self.config.retain_slots);
+        self.decisions.release(Slot(floor), &mut self.exchange);
         self.exchange.release_wanted();
         self.release_records();
     }
 
     fn release_records(&mut self) {
-        let Self { journal, decided, order, exchange, silence, floor, .. } = self;
-        let is_settled =
-            |slot: &Slot| slot <= floor || decided.get(slot).map_or(*slot <= order.slot(), |decision| decision.is_durable);
+        let Self { journal, decisions, order, exchange, silence, .. } = self;
         let is_needed = |key: &RecordKey| match key {
             RecordKey::Started => true,
-            RecordKey::Register(slot) | RecordKey::Own(slot) => !is_settled(slot),
-            RecordKey::Decided(slot) => slot > floor && decided.contains_key(slot),
+            RecordKey::Register(slot) | RecordKey::Own(slot) => !decisions.is_settled(*slot, order.at()),
+            RecordKey::Decided(slot) => decisions.contains(*slot),
             RecordKey::Batch(author, tip) => exchange.lanes.get(*author, tip).is_some(),
             RecordKey::Silent => *silence != Silence::Nowhere,
         };
@@ -166,7 +133,7 @@ impl QuePaxa {
 /// Peers.
 impl QuePaxa {
     fn own_open_batches(&self) -> Vec<LaneBatch> {
-        self.exchange.own_open_batches(&self.order.state().delivered)
+        self.exchange.own_open_batches(self.order.tips())
     }
 
     pub(crate) fn announce_own_batches(&mut self) {
@@ -182,7 +149,7 @@ impl QuePaxa {
     }
 
     pub(crate) fn send_progress(&mut self, to: ValidatorIndex) {
-        self.send(to, &Message::Progress { decided: self.contiguous, time: self.now });
+        self.send(to, &Message::Progress { decided: self.decisions.contiguous(), time: self.now });
     }
 
     pub(crate) fn note_clock(&mut self, from: ValidatorIndex, time: TimestampMs) {
@@ -196,15 +163,11 @@ impl QuePaxa {
 
     /// The peer with more decisions sends them.
     pub(crate) fn handle_progress(&mut self, from: ValidatorIndex, decided: Slot) {
-        if decided > self.contiguous {
+        if decided > self.decisions.contiguous() {
             return self.send_progress(from);
         }
         let first = decided.next();
-        let values: Vec<Value> = (first.0..=self.contiguous.0)
-            .map_while(|slot| self.decided.get(&Slot(slot)))
-            .map(|decision| decision.value.clone())
-            .take(decisions_at_once(self.committee.size()))
-            .collect();
+        let values = self.decisions.values_from(first, decisions_at_once(self.committee.size()));
         if !values.is_empty() {
             self.send(from, &Message::Decided { first, values });
         }
@@ -212,7 +175,7 @@ impl QuePaxa {
 
     pub(crate) fn handle_decided(&mut self, from: ValidatorIndex, first: Slot, values: Vec<Value>) {
         let is_full = values.len() == decisions_at_once(self.committee.size());
-        for (slot, value) in (first.0..).map(Slot).zip(values) {
+        for (slot, value) in (first.0..).map(Slot).zip(&values) {
             self.decide(slot, value, "learned");
         }
         if is_full {
@@ -235,7 +198,7 @@ impl QuePaxa {
             self.resend_requests();
             let actions = self.exchange.ask_again();
             self.perform(actions);
-            let open = self.exchange.announce_again(&self.order.state().delivered);
+            let open = self.exchange.announce_again(self.order.tips());
             open.into_iter().for_each(|batch| self.broadcast(&Message::Batch(batch)));
             if self.silence == Silence::Everywhere || self.proposed_time().is_none() {
                 self.broadcast(&Message::AskHighest { run: self.run });
@@ -263,13 +226,9 @@ impl QuePaxa {
         if self.reached.is_some() || run != self.run {
             return;
         }
-        self.reports.insert(from, slot);
-        if self.committee.weigh(self.reports.keys().copied()) < self.committee.quorum() {
-            return;
-        }
-        let highest = self.reports.values().copied().max().unwrap_or_default().max(self.contiguous);
+        let Some(highest) = self.reports.add(from, slot, &self.committee) else { return };
+        let highest = highest.max(self.decisions.contiguous());
         self.reached = Some(highest);
-        self.reports.clear();
         if self.silence != Silence::Everywhere {
             return;
         }
@@ -281,9 +240,9 @@ impl QuePaxa {
     /// An earlier run had delivered no slot above those that a quorum reported, and no batch of it was further above its last
     /// delivered one than an engine allows.
     pub(crate) fn bound_earlier_runs(&mut self) {
-        if self.last_of_earlier_runs.is_none() && self.reached.is_some_and(|reached| self.order.slot() >= reached) {
+        if self.last_of_earlier_runs.is_none() && self.reached.is_some_and(|reached| self.order.at() >= reached) {
             // One more, because the empty batch of `end_silence` does not wait for room.
-            self.last_of_earlier_runs = Some(self.order.delivered(self.me).number + self.config.open_batches + 1);
+            self.last_of_earlier_runs = Some(self.order.tip(self.me).number + self.config.open_batches + 1);
         }
     }
 
@@ -298,11 +257,12 @@ impl QuePaxa {
 
     /// Slots in which this recorder is silent are decided soon, also in an idle chain: its own empty batches need slots.
     pub(crate) fn end_silence(&mut self) {
-        if self.silence.begin_end(self.order.slot()) {
+        if self.silence.begin_end(self.order.at()) {
             self.persist(RecordKey::Started, Some(AfterDurable::SilenceEnded));
         }
         let Silence::Through(last) = self.silence else { return };
-        if self.contiguous < last && self.exchange.lanes.newest(self.me).number == self.order.delivered(self.me).number {
+        let is_idle = self.exchange.lanes.newest(self.me).number == self.order.tip(self.me).number;
+        if self.decisions.contiguous() < last && is_idle {
             let actions = self.exchange.add_own_batch(Bytes::new());
             self.perform(actions);
         }

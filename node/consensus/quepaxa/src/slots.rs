@@ -1,14 +1,13 @@
 //! The slots of the log: recorder and proposer of this validator, hedging, decisions.
 
 use crate::{
-    config::MAX_SLOTS_AHEAD,
-    engine::{AfterDurable, Decision, QuePaxa},
+    engine::{AfterDurable, QuePaxa},
     message::{Answer, Message, Proposal, RequestId, Slot, Tip, Value},
     record::RecordKey,
     rules::{FIRST_STEP, Proposer, Register, Verdict, epoch_of, fastest_first, first_slot},
 };
 use corniche_engine::{Output, TraceEvent};
-use corniche_lanes::Lanes;
+use corniche_lanes::{Added, MAX_SLOTS_AHEAD, advance};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
 
@@ -68,11 +67,11 @@ impl QuePaxa {
         if self.send_decision(from, slot) {
             return;
         }
-        if slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD {
+        if slot.0 > self.decisions.contiguous().0 + MAX_SLOTS_AHEAD {
             // The proposer knows decisions that are missing here.
             return self.send_progress(from);
         }
-        if !self.silence.allows(slot) || slot <= self.contiguous {
+        if !self.silence.allows(slot) || slot <= self.decisions.contiguous() {
             return;
         }
         let newest =
@@ -84,42 +83,32 @@ impl QuePaxa {
 
     /// O4: the proposer of a decided slot learns the decision instead. Returns false if the slot is open.
     fn send_decision(&mut self, to: ValidatorIndex, slot: Slot) -> bool {
-        let Some(decision) = self.decided.get(&slot) else { return false };
-        let values = vec![decision.value.clone()];
+        let Some(value) = self.decisions.get(slot) else { return false };
+        let values = vec![value.clone()];
         self.send(to, &Message::Decided { first: slot, values });
         true
     }
 
     /// O5: a recorder answers only with all batches on its disk, so that a quorum has what it decides.
     pub(crate) fn record_waiting_requests(&mut self) {
-        let contiguous = self.contiguous;
+        let contiguous = self.decisions.contiguous();
         self.requests.retain(|(slot, _), _| *slot > contiguous);
         let keys: Vec<_> = self.requests.keys().copied().collect();
         for key in keys {
             let Some((_, proposal)) = self.requests.get(&key) else { continue };
-            let tips = self.indices().zip(proposal.value.tips.iter().copied()).collect();
-            let has_all = self.have_all(tips, key.1, |lanes, author, tip, above| lanes.has_durable(author, tip, above).err());
-            if has_all && let Some((request, proposal)) = self.requests.remove(&key) {
+            let missing = self.exchange.lanes.not_durable(&proposal.value.tips, self.order.tips());
+            if self.want_all(missing, key.1)
+                && let Some((request, proposal)) = self.requests.remove(&key)
+            {
                 self.record_now(key.1, request, proposal);
             }
         }
     }
 
-    /// Returns whether nothing is missing of these lanes. Otherwise asks for it.
-    fn have_all(
-        &mut self,
-        tips: Vec<(ValidatorIndex, Tip)>,
-        source: ValidatorIndex,
-        missing: impl Fn(&Lanes, ValidatorIndex, Tip, u64) -> Option<Tip>,
-    ) -> bool {
-        let mut has_all = true;
-        for (author, tip) in tips {
-            if let Some(missing) = missing(&self.exchange.lanes, author, tip, self.order.delivered(author).number) {
-                has_all = false;
-                self.want(author, missing, source);
-            }
-        }
-        has_all
+    /// Asks for missing batches. Returns whether there are none.
+    fn want_all(&mut self, missing: Vec<(ValidatorIndex, Tip)>, source: ValidatorIndex) -> bool {
+        missing.iter().for_each(|(author, tip)| self.want(*author, *tip, source));
+        missing.is_empty()
     }
 
     /// R1–R5. The answer waits for the disk.
@@ -155,49 +144,43 @@ impl QuePaxa {
 impl QuePaxa {
     /// Highest slot that is in use, as far as this validator knows.
     pub(crate) fn highest(&self) -> Slot {
-        let decided = self.decided.last_key_value().map(|(slot, _)| *slot);
         let registers = self.registers.last_key_value().map(|(slot, _)| *slot);
         let requested = self.requests.last_key_value().map(|((slot, _), _)| *slot);
-        [decided, registers, requested, Some(self.contiguous)].into_iter().flatten().max().unwrap_or_default()
+        [self.decisions.last(), registers, requested, Some(self.decisions.contiguous())]
+            .into_iter()
+            .flatten()
+            .max()
+            .unwrap_or_default()
     }
 
     fn schedule(&self, slot: Slot) -> Option<Vec<ValidatorIndex>> {
-        self.order.schedule(slot, |slot| self.decided.get(&slot).map(|decision| &decision.value))
+        self.leaders.schedule(slot, &self.order, |slot| self.decisions.get(slot))
     }
 
-    /// Highest number of each lane in decisions and in the registers of open slots: batches up to there need no new slot.
-    fn covered(&self) -> Vec<u64> {
-        let mut covered: Vec<u64> = self.order.state().delivered.iter().map(|tip| tip.number).collect();
-        let after = self.order.slot().next();
-        let decided = self.decided.range(after..).map(|(_, decision)| &decision.value);
+    /// Tips in decisions and in the registers of open slots: batches up to there need no new slot.
+    fn covered(&self) -> Vec<Tip> {
+        let mut covered = self.order.tips().to_vec();
+        self.decisions.cover(self.order.at(), &mut covered);
         let proposed = self.driving.values().map(|driving| &driving.proposer.proposal().value);
         let recorded = self.registers.values().filter_map(Register::first).map(|proposal| &proposal.value);
-        for value in decided.chain(proposed).chain(recorded) {
-            for (covered, tip) in covered.iter_mut().zip(&value.tips) {
-                *covered = tip.number.max(*covered);
-            }
-        }
+        proposed.chain(recorded).for_each(|value| advance(&mut covered, &value.tips));
         covered
     }
 
-    fn durable_tip(&self, author: ValidatorIndex) -> Tip {
-        self.exchange.lanes.durable_tip(author, self.order.delivered(author))
-    }
-
     fn has_news(&self) -> bool {
-        let covered = self.covered();
-        self.indices().zip(covered).any(|(author, covered)| self.durable_tip(author).number > covered)
+        let tips = self.exchange.lanes.durable_tips(self.order.tips());
+        tips.iter().zip(self.covered()).any(|(tip, covered)| tip.number > covered.number)
     }
 
     /// H1, H2: starts the slots that nobody decides, after the delay of this validator's rank.
     pub(crate) fn drive_slots(&mut self) {
-        let contiguous = self.contiguous;
+        let contiguous = self.decisions.contiguous();
         self.hedges.retain(|slot, _| *slot > contiguous);
         let highest = self.highest();
         let last = Slot(contiguous.0 + self.config.window);
         let mut slot = contiguous.next();
         while slot <= last {
-            let is_open = !self.decided.contains_key(&slot);
+            let is_open = !self.decisions.contains(slot);
             if is_open && !self.driving.contains_key(&slot) {
                 if slot > highest && !(slot == highest.next() && self.has_news()) {
                     self.hedges.remove(&slot);
@@ -249,15 +232,9 @@ impl QuePaxa {
     /// The value that this validator proposes. `None` before it knows the clocks of a majority.
     fn value(&self, slot: Slot) -> Option<Value> {
         let time = self.proposed_time()?;
-        let mut tips: Vec<Tip> = self.indices().map(|author| self.durable_tip(author)).collect();
+        let mut tips = self.exchange.lanes.durable_tips(self.order.tips());
         // Never below what is decided: such a value would be wasted.
-        for (_, decision) in self.decided.range(self.order.slot().next()..) {
-            for (tip, decided) in tips.iter_mut().zip(&decision.value.tips) {
-                if decided.number > tip.number {
-                    *tip = *decided;
-                }
-            }
-        }
+        self.decisions.cover(self.order.at(), &mut tips);
         let epoch = epoch_of(slot, self.config.epoch_slots);
         let decides_schedule = self.config.tune_leader && slot == first_slot(epoch, self.config.epoch_slots);
         // B4, X15: local times are only proposed.
@@ -302,9 +279,9 @@ impl QuePaxa {
             return; // P5
         }
         let proposals = [Some(&answer.first), answer.highest_before.as_ref()];
-        let values = proposals.into_iter().flatten().map(|proposal| &proposal.value);
-        let tips = values.flat_map(|value| self.indices().zip(value.tips.iter().copied())).collect();
-        if !self.have_all(tips, from, |lanes, author, tip, above| lanes.chain(author, tip, above).err()) {
+        let tips = proposals.into_iter().flatten().map(|proposal| &proposal.value.tips);
+        let missing = tips.flat_map(|tips| self.exchange.lanes.missing(tips, self.order.tips())).collect();
+        if !self.want_all(missing, from) {
             // Otherwise it could take over a value that nobody alive has the batches of.
             self.answers.insert((request.slot, from), (request, answer));
             return;
@@ -319,18 +296,17 @@ impl QuePaxa {
                 self.send_requests(request.slot);
             }
             Verdict::Decided(value) => {
-                let values = vec![value.clone()];
                 let why = if request.step == FIRST_STEP { "leader" } else { "common" };
-                if self.decide(request.slot, value, why) {
+                if self.decide(request.slot, &value, why) {
                     // P6.
-                    self.broadcast(&Message::Decided { first: request.slot, values });
+                    self.broadcast(&Message::Decided { first: request.slot, values: vec![value] });
                 }
             }
         }
     }
 
     pub(crate) fn take_waiting_answers(&mut self) {
-        let contiguous = self.contiguous;
+        let contiguous = self.decisions.contiguous();
         self.answers.retain(|(slot, _), _| *slot > contiguous);
         for ((_, from), (request, answer)) in std::mem::take(&mut self.answers) {
             self.handle_answer(from, request, answer);
@@ -338,18 +314,14 @@ impl QuePaxa {
     }
 
     /// P6: a slot is decided. Returns true the first time.
-    pub(crate) fn decide(&mut self, slot: Slot, value: Value, why: &str) -> bool {
-        if slot <= self.floor
-            || slot <= self.order.slot() && !self.decided.contains_key(&slot)
-            || slot.0 > self.contiguous.0 + MAX_SLOTS_AHEAD
-        {
-            return false;
-        }
-        if let Some(known) = self.decided.get(&slot) {
-            if known.value != value {
+    pub(crate) fn decide(&mut self, slot: Slot, value: &Value, why: &str) -> bool {
+        match self.decisions.add(slot, value, self.order.at()) {
+            Added::New => {}
+            Added::Ignored => return false,
+            Added::Contradiction => {
                 self.note("agreement-lost", format!("slot {} was decided twice", slot.0));
+                return false;
             }
-            return false;
         }
         self.driving.remove(&slot);
         let leader = self.schedule(slot).and_then(|schedule| schedule.first().copied());
@@ -357,24 +329,14 @@ impl QuePaxa {
             let milliseconds = self.now.0.saturating_sub(hedge.needed_since.0);
             self.timing.add(epoch_of(slot, self.config.epoch_slots), leader, milliseconds);
         }
-        let digest = self.context.value(slot, &value);
         self.outputs.push_back(Output::Trace(TraceEvent::Decided {
             round: slot.0,
             rank: 0,
             leader: leader.unwrap_or(ValidatorIndex(0)),
-            committed: Some(digest),
+            committed: Some(self.context.value(slot, value)),
             why: why.to_owned(),
         }));
-        self.decided.insert(slot, Decision { value, is_durable: false });
         self.persist(RecordKey::Decided(slot), Some(AfterDurable::Decided(slot)));
-        self.advance_contiguous();
         true
-    }
-
-    pub(crate) fn advance_contiguous(&mut self) {
-        self.contiguous = self.contiguous.max(self.order.slot());
-        while self.decided.contains_key(&self.contiguous.next()) {
-            self.contiguous = self.contiguous.next();
-        }
     }
 }

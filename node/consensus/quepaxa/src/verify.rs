@@ -8,7 +8,7 @@ use crate::{
     rules::FIRST_STEP,
 };
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
-use corniche_lanes::{check_batch, check_member, check_number, ensure};
+use corniche_lanes::{check_batch, check_member, check_number, check_value, ensure};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::sync::Arc;
 
@@ -96,11 +96,9 @@ impl QuePaxaVerifier {
     }
 
     fn check_value(&self, value: &Value) -> Result<(), String> {
-        let (size, tips) = (self.committee.size(), value.tips.len());
-        ensure(tips == size, || format!("value: expected {size} tips, got {tips}"))?;
+        let size = self.committee.size();
         ensure(value.schedule.len() <= size, || format!("schedule: expected at most {size} members"))?;
         value.schedule.iter().try_for_each(|member| self.check_member(*member))?;
-        check_number(value.time.0)?;
-        value.tips.iter().try_for_each(|tip| check_number(tip.number))
+        check_value(&self.committee, value)
     }
 }

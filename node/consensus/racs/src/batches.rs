@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 impl Racs {
     /// D2: one batch at a time waits for votes.
     pub(crate) fn batch_at(&self) -> Option<TimestampMs> {
-        self.exchange.deadline(&self.order.state().delivered).filter(|_| self.awaiting.is_none())
+        self.exchange.deadline(self.order.tips()).filter(|_| self.awaiting.is_none())
     }
 
     pub(crate) fn ask_for_batch(&mut self) {
         if self.awaiting.is_none() {
-            self.outputs.extend(self.exchange.ask_for_batch(self.now, &self.order.state().delivered));
+            self.outputs.extend(self.exchange.ask_for_batch(self.now, self.order.tips()));
         }
     }
 
@@ -31,7 +31,7 @@ impl Racs {
         if from == author {
             self.complete(author, before);
         }
-        let action = self.exchange.handle_batch(from, batch, &self.order.state().delivered);
+        let action = self.exchange.handle_batch(from, batch, self.order.tips());
         if action.is_none() && from == author && self.is_durable(author, tip) {
             // The vote was lost.
             self.send(author, &Message::BatchVote { tip });
@@ -45,7 +45,7 @@ impl Racs {
 
     /// D3: a batch is on disk before this validator votes for it.
     pub(crate) fn handle_batch_durable(&mut self, author: ValidatorIndex, tip: Tip) {
-        let actions = self.exchange.handle_durable(author, tip, &self.order.state().delivered);
+        let actions = self.exchange.handle_durable(author, tip, self.order.tips());
         self.perform(actions);
         if author == self.me {
             self.handle_batch_vote(author, tip);
@@ -84,7 +84,7 @@ impl Racs {
     /// After a delivery: an own batch may be delivered before its votes are here, after a restart; or lose its number to an earlier one,
     /// after a lost disk.
     pub(crate) fn follow_delivered(&mut self) {
-        let delivered = self.order.state().delivered.clone();
+        let delivered = self.order.tips().to_vec();
         self.indices().zip(&delivered).for_each(|(author, tip)| self.complete(author, *tip));
         let own = delivered[self.me.as_usize()].number;
         self.awaiting.take_if(|(tip, _)| tip.number <= own);
@@ -97,7 +97,7 @@ impl Racs {
             let before = self.exchange.lanes.get(author, &newest).map(LaneBatch::before);
             before.into_iter().for_each(|before| self.complete(author, before));
         }
-        if self.exchange.lanes.newest(self.me).number > self.order.delivered(self.me).number {
+        if self.exchange.lanes.newest(self.me).number > self.order.tip(self.me).number {
             self.await_votes();
             self.send_own_batch(None);
         }

@@ -1,6 +1,5 @@
 //! The engine's parameters. The genesis contains all that affect validity or results.
 
-use crate::message::MAX_BLOCKS;
 use corniche_engine::{DAY_MS, SPARE_RECORDS, parameter_within};
 use corniche_lanes::{LaneConfig, MAX_AHEAD, MAX_OPEN_BATCHES};
 use corniche_types::{B256, Genesis, TimestampMs};
@@ -146,9 +145,9 @@ fn block_bytes(committee_size: usize) -> usize {
     160 + committee_size * 40
 }
 
-/// Number of blocks in one response, at most about 1 MiB.
+/// Number of blocks in one response.
 pub(crate) fn blocks_at_once(committee_size: usize) -> usize {
-    MAX_BLOCKS.min((1 << 20) / block_bytes(committee_size)).max(1)
+    corniche_lanes::decisions_at_once(block_bytes(committee_size))
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@
 use crate::{
     chain::Chain,
     config::Config,
-    message::{BATCH_TAG, BlockId, Context, Message, Round, Tip, View},
-    order::Order,
+    message::{BATCH_TAG, BlockId, Context, Message, RANDOMNESS_TAG, Round, Tip, View},
     record::{Record, RecordKey},
     repair::Recovered,
     rules::{self, Coin, Replica, Silence, Statement},
@@ -15,7 +14,7 @@ use crate::{
     views::{HeldKey, Timer, WantedBlock},
 };
 use corniche_engine::{Committee, Engine, Input, Journal, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_lanes::{Action, Clocks, Exchange, LaneContext, Lanes};
+use corniche_lanes::{Action, Clocks, Exchange, LaneContext, Lanes, Order, Reports};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -44,7 +43,7 @@ pub struct Racs {
     pub(crate) now: TimestampMs,
     /// Start of this engine.
     pub(crate) run: TimestampMs,
-    pub(crate) order: Order,
+    pub(crate) order: Order<BlockId>,
     // ---- RACS
     pub(crate) replica: Replica,
     /// The last state of the replica that was written.
@@ -80,7 +79,7 @@ pub struct Racs {
     /// The last block or state that is not on disk yet. Every statement waits for it.
     pub(crate) writing: Option<Ticket>,
     /// Views of the others, as they report them.
-    pub(crate) reports: BTreeMap<ValidatorIndex, View>,
+    pub(crate) reports: Reports<View>,
     /// Rounds up to this one are forgotten.
     pub(crate) floor: Round,
     pub(crate) certified: Round,
@@ -148,9 +147,10 @@ impl Racs {
     /// Creates an engine, new or recovered.
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, me, records, unsigned, resume, now } = setup;
-        let (order, context) = (Order::new(&resume, &committee, &config), Context::new(&committee));
+        let genesis = (config.genesis_time, config.genesis_randomness);
+        let (order, context) = (Order::new(&resume, &committee, genesis, RANDOMNESS_TAG), Context::new(&committee));
         let mut journal = Journal::new(now);
-        let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), &order.state().delivered);
+        let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), order.tips());
         let recovered = Recovered::new(context, records, &mut journal, lanes);
         let has_others = committee.votes(me) < committee.quorum();
         // X14: a validator without its state could contradict itself. At the genesis it lost power before its first record.
@@ -162,13 +162,13 @@ impl Racs {
             replica = replica.with_state(state);
         }
         let max_blocks = config.max_blocks(committee.size());
-        let chain = Chain::recover(context, recovered.blocks, order.state().block, recovered.commit, max_blocks);
+        let chain = Chain::recover(context, recovered.blocks, order.at(), recovered.commit, max_blocks);
         let mut engine = Self {
             exchange: Exchange::new(config.lanes(), me, committee.size(), recovered.lanes, now),
-            completed: order.state().delivered.clone(),
-            covered: order.state().delivered.clone(),
+            completed: order.tips().to_vec(),
+            covered: order.tips().to_vec(),
             saved: replica.state().clone(),
-            floor: order.round(),
+            floor: order.at().rank.round,
             own: VecDeque::new(),
             held: BTreeMap::new(),
             wanted: BTreeMap::new(),
@@ -181,7 +181,7 @@ impl Racs {
             tail_at: None,
             waiting: BTreeMap::new(),
             writing: None,
-            reports: BTreeMap::new(),
+            reports: Reports::default(),
             certified: Round(0),
             // Each member sends its clock to each other one in half of this time, and with every vote.
             clocks: Clocks::new(me, 2 * committee.size() as u64 * config.status_ms),
@@ -359,8 +359,8 @@ impl Racs {
             state.open,
             state.high.rank,
             self.chain.committed().rank,
-            self.order.round().0,
-            numbers(&self.order.state().delivered),
+            self.delivered_round().0,
+            numbers(self.order.tips()),
             numbers(&self.completed),
             self.awaiting.as_ref().map(|(tip, voters)| (tip.number, voters.len())),
             self.held.keys().collect::<Vec<_>>(),

@@ -21,8 +21,8 @@
 //! Modules, lowest first:
 //!
 //! - Format: [`message`], [`record`] (on disk).
-//! - Rules: [`config`], [`rules`] (RACS), [`verify`] (bytes of peers), [`chain`] (blocks), [`order`] (blocks to commits).
-//! - Batches of all authors: `corniche_lanes`.
+//! - Rules: [`config`], [`rules`] (RACS), [`verify`] (bytes of peers), [`chain`] (blocks).
+//! - Batches of all authors, and the order of committed blocks: `corniche_lanes`.
 //! - `engine`: combines them. Its methods are in several files, which call each other through the one struct: `views` (RACS
 //!   messages), `batches` (SADL), `repair` (restart, lost disk, catching up, retention).
 
@@ -31,7 +31,6 @@ pub mod chain;
 pub mod config;
 mod engine;
 pub mod message;
-pub mod order;
 pub mod record;
 mod repair;
 pub mod rules;

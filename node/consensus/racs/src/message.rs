@@ -3,14 +3,13 @@
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Committee, Scope};
 pub use corniche_lanes::{LaneBatch, Tip};
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_lanes::{LaneValue, MAX_DECISIONS, MAX_MEMBERS, Position};
+use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
 
-/// Maximum number of blocks in one response.
-pub const MAX_BLOCKS: usize = 256;
-/// Maximum number of members of a committee.
-const MAX_MEMBERS: usize = 1_000;
 /// Tag of the digests of batches.
 pub(crate) const BATCH_TAG: &str = "corniche-racs-batch";
+/// Context of the randomness.
+pub(crate) const RANDOMNESS_TAG: &str = "corniche-racs-randomness";
 
 /// Number of a view. The first one is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
@@ -48,13 +47,29 @@ pub struct BlockId {
     pub digest: B256,
 }
 
-/// Content of a block: one tip of every lane, by author (D5). It has a constant size, however large the batches are.
+impl Position for BlockId {
+    fn index(&self) -> CommitIndex {
+        CommitIndex(self.rank.round.0)
+    }
+}
+
+/// Content of a block (D5).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Value {
     /// The proposer's clock.
     pub time: TimestampMs,
     #[borsh(deserialize_with = "wire::at_most::<MAX_MEMBERS, _, _>")]
     pub tips: Vec<Tip>,
+}
+
+impl LaneValue for Value {
+    fn tips(&self) -> &[Tip] {
+        &self.tips
+    }
+
+    fn time(&self) -> TimestampMs {
+        self.time
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -129,7 +144,7 @@ pub enum Message {
         above: Round,
     },
     /// Response: the lowest of them, ascending.
-    Blocks(#[borsh(deserialize_with = "wire::at_most::<MAX_BLOCKS, _, _>")] Vec<Block>),
+    Blocks(#[borsh(deserialize_with = "wire::at_most::<MAX_DECISIONS, _, _>")] Vec<Block>),
     /// The sender has committed up to this round, is in this view, and asks for more. `time` is its clock.
     Progress {
         round: Round,
@@ -137,7 +152,7 @@ pub enum Message {
         time: TimestampMs,
     },
     /// Response: these consecutive blocks are committed.
-    Decided(#[borsh(deserialize_with = "wire::at_most::<MAX_BLOCKS, _, _>")] Vec<Block>),
+    Decided(#[borsh(deserialize_with = "wire::at_most::<MAX_DECISIONS, _, _>")] Vec<Block>),
     /// A validator that lost its disk asks for the views of the others, and any other for clocks that it misses. `run` is the start
     /// of the sender's engine.
     AskView {

@@ -7,12 +7,9 @@ use crate::{
     record::{Record, RecordKey},
     rules::{Output as RulesOutput, Silence, State},
 };
-use corniche_engine::{Journal, Output, Ticket, TraceEvent};
-use corniche_lanes::Lanes;
-use corniche_types::{Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
-
-/// Number of committed blocks whose batches are asked for at once.
-const ROUNDS_AT_ONCE: usize = 64;
+use corniche_engine::{Journal, Output, Ticket};
+use corniche_lanes::{Lanes, Next, retention_floor};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 
 /// State from the records.
 pub(crate) struct Recovered {
@@ -70,9 +67,9 @@ impl Recovered {
 impl Racs {
     /// After a start: the log, the lanes, and what was said before.
     pub(crate) fn resume(&mut self) {
-        self.exchange.lanes.find_ends(&self.order.state().delivered);
-        self.floor = self.chain.first().map_or(self.order.round(), |first| Round(first.0.saturating_sub(1)));
-        for block in self.chain.decided_from(self.order.round().next()).cloned().collect::<Vec<_>>() {
+        self.exchange.lanes.find_ends(self.order.tips());
+        self.floor = self.chain.first().map_or(self.delivered_round(), |first| Round(first.0.saturating_sub(1)));
+        for block in self.chain.decided_from(self.delivered_round().next()).cloned().collect::<Vec<_>>() {
             corniche_lanes::advance(&mut self.covered, &block.value.tips);
         }
         let learned = self.replica.learn(self.chain.committed());
@@ -84,26 +81,22 @@ impl Racs {
 
     /// D6: committed blocks in order, once all their batches are here.
     pub(crate) fn deliver(&mut self) {
-        while let Some(block) = self.chain.decided(self.order.round().next()).cloned() {
-            let before = self.order.delivered(self.me);
-            let batches = self.exchange.lanes.next_batches(&block.value.tips, &self.order.state().delivered);
+        while let Some(block) = self.chain.decided(self.delivered_round().next()).cloned() {
+            // I4, theorem 2: one block per position, and no gaps.
+            assert_eq!(block.parent, self.order.at(), "blocks are executed in order");
+            let batches = self.exchange.lanes.next_batches(&block.value.tips, self.order.tips());
             let Ok(batches) = batches else { return self.want_next_batches() };
-            let ordered = self.order.execute(&block, batches);
-            let (round, commit) = (block.rank.round.0, CommitIndex(block.rank.round.0));
-            self.outputs.push_back(Output::Trace(TraceEvent::Delivered { round, rank: 0, commit }));
-            self.outputs.push_back(Output::Deliver(ordered));
-            let delivered = &self.order.state().delivered;
-            self.exchange.lanes.follow(delivered);
-            self.outputs.extend(self.exchange.displaced(before, delivered));
+            let at = self.chain.id(&block);
+            let next = Next { at, value: &block.value, digest: at.digest, leader: block.proposer };
+            self.outputs.extend(self.order.deliver(&mut self.exchange, next, batches));
             self.follow_delivered();
         }
     }
 
     /// Asks for the missing batches of the next blocks.
     fn want_next_batches(&mut self) {
-        let next = self.chain.decided_from(self.order.round().next()).take(ROUNDS_AT_ONCE);
-        let tips = next.map(|block| block.value.tips.as_slice());
-        let missing = self.exchange.lanes.missing(tips, &self.order.state().delivered);
+        let next = self.chain.decided_from(self.delivered_round().next()).map(|block| &block.value);
+        let missing = self.exchange.lanes.missing_next(next, self.order.tips());
         for (author, tip) in missing {
             let action = self.exchange.want(author, tip, author);
             self.perform(action);
@@ -112,9 +105,7 @@ impl Racs {
 
     /// D9: forgets old rounds, and the records that nobody needs.
     pub(crate) fn release(&mut self) {
-        let (delivered, retain) = (self.order.round().0, self.config.retain_rounds);
-        let certified = self.certified.0.min(delivered.saturating_sub(retain));
-        let floor = Round(certified.max(delivered.saturating_sub(4 * retain)));
+        let floor = Round(retention_floor(self.delivered_round().0, self.certified.0, self.config.retain_rounds));
         while self.floor < floor {
             self.floor = self.floor.next();
             if let Some(block) = self.chain.forget(self.floor) {
@@ -156,7 +147,7 @@ impl Racs {
         }
         self.send_own_batch(Some(peer));
         let tip = self.completed[self.me.as_usize()];
-        if tip.number > self.order.delivered(self.me).number {
+        if tip.number > self.order.tip(self.me).number {
             self.send(peer, &Message::Completed { tip });
         }
         for output in self.replica.current() {
@@ -216,7 +207,7 @@ impl Racs {
         let mut last = self.chain.committed();
         for block in blocks {
             let id = self.chain.id(&block);
-            let fits = id.rank.round.0 <= self.order.round().0 + MAX_ROUNDS_AHEAD;
+            let fits = id.rank.round.0 <= self.delivered_round().0 + MAX_ROUNDS_AHEAD;
             if block.parent != last {
                 continue;
             }
@@ -239,7 +230,7 @@ impl Racs {
 
     /// Asks for the blocks that had no room, once half of those before them are delivered.
     pub(crate) fn ask_for_more(&mut self) {
-        if self.committed_round().0 <= self.order.round().0 + MAX_ROUNDS_AHEAD / 2
+        if self.committed_round().0 <= self.delivered_round().0 + MAX_ROUNDS_AHEAD / 2
             && let Some(peer) = self.more_from.take()
         {
             self.send_progress(peer);
@@ -336,12 +327,8 @@ impl Racs {
         if self.replica.silence() != Silence::Everywhere || run != self.run {
             return;
         }
-        self.reports.insert(from, view);
-        if self.committee.weigh(self.reports.keys().copied()) < self.committee.quorum() {
-            return;
-        }
-        let last = self.reports.values().copied().max().unwrap_or_default().next();
-        self.reports.clear();
+        let Some(highest) = self.reports.add(from, view, &self.committee) else { return };
+        let last = highest.next();
         self.replica.set_silence(Silence::Through(last));
         self.note("votes-regained", format!("after a lost disk, from view {} on", last.0 + 1));
         self.persist(RecordKey::Silent, None);

@@ -8,7 +8,7 @@ use crate::{
     rules::leader,
 };
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
-use corniche_lanes::{check_batch, check_member, check_number, ensure};
+use corniche_lanes::{check_batch, check_member, check_number, check_value, ensure};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::sync::Arc;
 
@@ -116,10 +116,7 @@ impl RacsVerifier {
         ensure(rank.level > 0 || *proposer == leader, || format!("block: expected one of leader {leader}, got {proposer}"))?;
         let is_on_level1 = (parent.rank.view, parent.rank.level) == (rank.view, 1);
         ensure((rank.level == 2) == is_on_level1, || "block: level 2 is on level 1 of its view".into())?;
-        let (size, tips) = (self.committee.size(), value.tips.len());
-        ensure(tips == size, || format!("block: expected {size} tips, got {tips}"))?;
-        check_number(value.time.0)?;
-        value.tips.iter().try_for_each(|tip| check_number(tip.number))
+        check_value(&self.committee, value)
     }
 }
 

@@ -417,4 +417,8 @@ impl Racs {
     pub(crate) fn committed_round(&self) -> Round {
         self.chain.committed().rank.round
     }
+    /// Round of the last delivered block.
+    pub(crate) fn delivered_round(&self) -> Round {
+        self.order.at().rank.round
+    }
 }
