@@ -5,50 +5,24 @@ use corniche_baxos::{
     message::{Answer, Message, RequestId, Slot, Tip, Try, Value},
     record::Record,
 };
-use corniche_baxos_testing::committee;
-use corniche_engine::{Committee, Engine, Input, Output, Recipients, Resume, Ticket, TraceEvent, Verifier};
-use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
-use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-    sync::Arc,
+use corniche_baxos_testing::{BaxosSubject, committee};
+use corniche_engine::{Engine, Input, Output, Recipients, Resume, Ticket, Verifier};
+use corniche_testkit::{
+    Delivery, Links, Micros,
+    crashes::{self, CrashCluster, CrashEngine, DELAY, LOST, cluster_on, decisions, have, lose_disk, notes, submit},
 };
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
+use std::{cell::Cell, collections::BTreeSet, rc::Rc};
 
-/// One message delay, ms.
-const DELAY: u64 = 10;
-/// The message arrives when the rule is replaced, or never.
-const LOST: Delivery = Delivery::Hold(u64::MAX);
+type Cluster = CrashCluster<BaxosSubject>;
 
-struct BaxosSubject {
-    config: Config,
-    committee: Committee,
-}
-
-impl Subject for BaxosSubject {
-    type Engine = Baxos;
-    type Message = Message;
-    const RESUBMITS: bool = true;
-
-    fn committee(&self) -> &Committee {
-        &self.committee
-    }
-
-    fn start(&mut self, me: usize, start: EngineStart) -> Baxos {
-        let EngineStart { seed, records, unsigned, resume, now } = start;
-        let (config, committee, me) = (self.config.clone(), self.committee.clone(), index(me));
-        Baxos::new(Setup { config, committee, me, seed, records, unsigned, resume, now })
-    }
-
-    fn verifier(&self) -> Arc<dyn Verifier> {
-        Arc::new(BaxosVerifier::new(self.config.clone(), self.committee.clone()))
-    }
-
-    fn decode(message: &Bytes) -> Message {
-        wire::decode(message).unwrap()
-    }
-}
+// X13: the silence after a lost disk.
+corniche_testkit::crash_scenarios!(
+    BaxosSubject,
+    loss_of_a_disk_survives_a_power_cut,
+    silence_ends_on_an_idle_chain,
+    clocks_that_are_wrong_move_nothing
+);
 
 fn index(node: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(node).unwrap())
@@ -56,38 +30,11 @@ fn index(node: usize) -> ValidatorIndex {
 
 /// Timers that do not matter, and phases of 20 + 50 ms.
 fn plain() -> Config {
-    Config { batch_interval_ms: 0, resend_ms: 10_000, status_ms: 10_000, ..Config::default() }
+    BaxosSubject::plain(10_000, 10_000)
 }
-
-type Cluster = ScenarioCluster<BaxosSubject>;
 
 fn cluster(size: usize, config: Config) -> Cluster {
-    let links = Links::uniform(size, Micros::from_millis(DELAY));
-    let mut cluster = ScenarioCluster::new(BaxosSubject { config, committee: committee(size) }, links, 1);
-    cluster.simulation.start_all();
-    cluster.run_for(5 * DELAY);
-    cluster
-}
-
-/// Delays from `since` until each validator delivered this text.
-fn delays(cluster: &Cluster, text: &str, since: Micros) -> Vec<u64> {
-    let delay = |node| {
-        let at = cluster.seen(node).delivered_at(text).unwrap_or_else(|| panic!("validator {node} did not deliver {text}"));
-        (at.0 - since.0) / (DELAY * 1_000)
-    };
-    (0..cluster.size()).map(delay).collect()
-}
-
-/// Submits a text and returns the delays until all have delivered it.
-fn submit(cluster: &mut Cluster, node: usize, text: &str) -> Vec<u64> {
-    let since = cluster.simulation.now();
-    cluster.submit(node, text);
-    cluster.run_for(200 * DELAY);
-    delays(cluster, text, since)
-}
-
-fn have(cluster: &Cluster, nodes: impl IntoIterator<Item = usize>, text: &str) -> bool {
-    nodes.into_iter().all(|node| cluster.seen(node).delivered_at(text).is_some())
+    crashes::cluster(size, config)
 }
 
 fn prepares(cluster: &Cluster, node: usize) -> usize {
@@ -107,16 +54,6 @@ fn tries(cluster: &Cluster, node: usize) -> Vec<(Micros, RequestId)> {
         _ => None,
     });
     prepares.collect()
-}
-
-fn decisions(cluster: &Cluster, node: usize) -> BTreeMap<String, usize> {
-    let mut reasons = BTreeMap::new();
-    for event in &cluster.seen(node).traced {
-        if let TraceEvent::Decided { why, .. } = event {
-            *reasons.entry(why.clone()).or_default() += 1;
-        }
-    }
-    reasons
 }
 
 /// M5, P10: the first slot of a proposer takes two round trips, later ones take one. Learners know one delay later.
@@ -325,7 +262,7 @@ fn unit_of_backoff_is_that_of_the_network() {
     let far = |from: usize, to: usize| if from == 0 || to == 0 { DELAY } else { 8 * DELAY };
     let links = Links::matrix(3, |from, to| Micros::from_millis(far(from, to)));
     let config = Config { status_ms: 100, ..plain() };
-    let mut cluster = Cluster::new(BaxosSubject { config, committee: committee(3) }, links, 1);
+    let mut cluster: Cluster = cluster_on(links, 3, config);
     cluster.simulation.start_all();
     cluster.run_for(100 * DELAY);
     assert_eq!(cluster.engine(0).rtt_max_ms(), 16 * DELAY);
@@ -557,10 +494,7 @@ fn validator_without_a_disk_is_silent_at_first() {
 fn silence_covers_the_prepared_slot() {
     let mut cluster = cluster(3, plain());
     submit(&mut cluster, 0, "a");
-    cluster.simulation.crash(1);
-    let resume = cluster.resume_after(1, 1);
-    cluster.disk(1).records.clear();
-    cluster.restart_at(1, resume);
+    lose_disk(&mut cluster, 1, 1);
     cluster.set_rule(|_, _, _, message| if matches!(message, Message::Decided { .. }) { LOST } else { Delivery::Normal });
     cluster.run_for(3 * DELAY);
     // Slot 2 is prepared at all, and a PROPOSE(2) may have been on its way with a PREPARE(3).
@@ -571,32 +505,6 @@ fn silence_covers_the_prepared_slot() {
         cluster.run_for(1);
         assert_eq!(answers(&cluster, 1) - before, expected, "slot {slot}");
     }
-}
-
-/// X13: the loss of a disk is not forgotten when power fails right after the next start.
-#[test]
-fn loss_of_a_disk_survives_a_power_cut() {
-    let mut cluster = cluster(3, plain());
-    submit(&mut cluster, 0, "a");
-    for _ in 0..2 {
-        cluster.simulation.crash(1);
-        let resume = cluster.resume_after(1, 1);
-        let first = cluster.records(1).iter().next().map(|(ticket, record)| (*ticket, record.clone()));
-        // The first time the disk is lost; the second time only the first record of the new one is written.
-        let lost_before = cluster.disk(1).notes.traced.iter().any(is_loss);
-        cluster.disk(1).records = first.filter(|_| lost_before).into_iter().collect();
-        cluster.set_rule(|_, _, _, message| if matches!(message, Message::Highest { .. }) { LOST } else { Delivery::Normal });
-        cluster.restart_at(1, resume);
-        cluster.run_for(10 * DELAY);
-    }
-    cluster.simulation.crash(2);
-    cluster.submit(0, "b");
-    cluster.run_for(100 * DELAY);
-    assert!(!have(&cluster, [0], "b"), "it answered without its promises");
-}
-
-fn is_loss(event: &TraceEvent) -> bool {
-    matches!(event, TraceEvent::Note { name, .. } if name == "disk-lost")
 }
 
 /// X13: a validator that lost its disk reports the highest slot in which it may have taken part, not only those that it knows.
@@ -626,36 +534,6 @@ fn second_lost_disk_hears_of_the_first() {
         cluster.run_for(20 * DELAY);
     }
     assert_eq!(highest(&cluster, 1), Some(6), "slot 4 is prepared, and two more");
-}
-
-/// X13: the silence after a lost disk ends without any users.
-#[test]
-fn silence_ends_on_an_idle_chain() {
-    let mut cluster = cluster(3, Config { resend_ms: 100, ..plain() });
-    submit(&mut cluster, 0, "a");
-    cluster.simulation.crash(1);
-    cluster.disk(1).records.clear();
-    let resume = cluster.resume_after(1, 1);
-    cluster.restart_at(1, resume);
-    cluster.run_for(300 * DELAY);
-    cluster.simulation.crash(2);
-    cluster.submit(0, "b");
-    cluster.run_for(200 * DELAY);
-    assert!(have(&cluster, [0, 1], "b"), "{}", cluster.engine(1).describe());
-}
-
-/// A proposer whose clock is wrong does not move the time of the chain.
-#[test]
-fn clocks_that_are_wrong_move_nothing() {
-    let mut cluster = cluster(3, Config { resend_ms: 100, status_ms: 100, ..plain() });
-    for lead in [-5_000, 3_600_000] {
-        cluster.clocks.borrow_mut()[0] = lead;
-        cluster.run_for(100 * DELAY);
-        let since = cluster.simulation.now().timestamp().0;
-        submit(&mut cluster, 0, &format!("lead{lead}"));
-        let (now, time) = (cluster.simulation.now().timestamp().0, cluster.seen(1).log.last().unwrap().1.time.0);
-        assert!(since - 500 < time && time <= now, "the chain's time is {time}, between {since} and {now}");
-    }
 }
 
 /// A validator without connections to a quorum does not try, so l does not rise, and it proposes at once afterwards.
@@ -697,7 +575,7 @@ fn answers_wait_for_the_disk() {
 fn slow_disks_do_not_end_tries() {
     for (size, sync) in [(1, 400), (3, 80), (3, 400)] {
         let links = Links::uniform(size, Micros::from_millis(1));
-        let mut cluster = Cluster::new(BaxosSubject { config: Config::default(), committee: committee(size) }, links, 1);
+        let mut cluster: Cluster = cluster_on(links, size, Config::default());
         cluster.simulation.disks.sync = Micros::from_millis(sync);
         cluster.simulation.start_all();
         // RTT_max is that of the links.
@@ -712,10 +590,7 @@ fn slow_disks_do_not_end_tries() {
 fn silent_validator() -> Cluster {
     let mut cluster = cluster(3, plain());
     submit(&mut cluster, 0, "a");
-    cluster.simulation.crash(1);
-    cluster.disk(1).records.clear();
-    let resume = cluster.resume_after(1, 1);
-    cluster.restart_at(1, resume);
+    lose_disk(&mut cluster, 1, 1);
     cluster.set_rule(|_, from, _, message| match message {
         Message::AskHighest { .. } | Message::Highest { .. } => Delivery::Normal,
         Message::Status { .. } if from == 1 => Delivery::Normal,
@@ -769,7 +644,7 @@ fn ended_silence_leaves_a_record() {
     for _ in 0..2 {
         cluster.restart_at(1, resume.clone());
         cluster.run_for(DELAY);
-        assert!(!cluster.seen(1).traced.iter().any(is_loss), "no disk was lost");
+        assert!(notes(&cluster, 1, "disk-lost") == 0, "no disk was lost");
         assert!(!cluster.records(1).is_empty());
         cluster.simulation.crash(1);
     }
@@ -859,7 +734,7 @@ fn round_trips_recover_after_a_stopped_process() {
 fn phases_grow_beyond_the_longest_measurement() {
     let links = Links::uniform(3, Micros::from_millis(8_000));
     let config = Config { max_exponent: 2, ..plain() };
-    let mut cluster = Cluster::new(BaxosSubject { config, committee: committee(3) }, links, 1);
+    let mut cluster: Cluster = cluster_on(links, 3, config);
     cluster.simulation.start_all();
     cluster.run_for(60_000);
     cluster.submit(0, "a");

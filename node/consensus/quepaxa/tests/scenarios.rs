@@ -1,53 +1,29 @@
 //! Message delays, hedging, leaders and recovery of the whole engine, on a network whose links all take one delay.
 
-use corniche_engine::{Committee, Engine, Input, Output, Resume, Ticket, TraceEvent, Verifier};
+use corniche_engine::{Engine, Input, Output, Resume, Ticket, Verifier};
 use corniche_quepaxa::{
     Config, QuePaxa, QuePaxaVerifier, Setup,
     message::{Message, Proposal, RequestId, Slot, Tip, Value},
     record::Record,
     rules::{FIRST_STEP, Register},
 };
-use corniche_quepaxa_testing::committee;
-use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
-use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+use corniche_quepaxa_testing::{QuePaxaSubject, committee};
+use corniche_testkit::{
+    Delivery, Micros,
+    crashes::{self, CrashCluster, CrashEngine, DELAY, LOST, decisions, have, lose_disk, notes, submit},
 };
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use std::collections::BTreeSet;
 
-/// One message delay, ms.
-const DELAY: u64 = 10;
-/// The message never arrives.
-const LOST: Delivery = Delivery::Hold(u64::MAX);
+type Cluster = CrashCluster<QuePaxaSubject>;
 
-struct QuePaxaSubject {
-    config: Config,
-    committee: Committee,
-}
-
-impl Subject for QuePaxaSubject {
-    type Engine = QuePaxa;
-    type Message = Message;
-    const RESUBMITS: bool = true;
-
-    fn committee(&self) -> &Committee {
-        &self.committee
-    }
-
-    fn start(&mut self, me: usize, start: EngineStart) -> QuePaxa {
-        let EngineStart { seed, records, unsigned, resume, now } = start;
-        let (config, committee, me) = (self.config.clone(), self.committee.clone(), index(me));
-        QuePaxa::new(Setup { config, committee, me, seed, records, unsigned, resume, now })
-    }
-
-    fn verifier(&self) -> Arc<dyn Verifier> {
-        Arc::new(QuePaxaVerifier::new(self.config.clone(), self.committee.clone()))
-    }
-
-    fn decode(message: &Bytes) -> Message {
-        wire::decode(message).unwrap()
-    }
-}
+// X14: the silence after a lost disk.
+corniche_testkit::crash_scenarios!(
+    QuePaxaSubject,
+    loss_of_a_disk_survives_a_power_cut,
+    silence_ends_on_an_idle_chain,
+    clocks_that_are_wrong_move_nothing
+);
 
 fn index(node: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(node).unwrap())
@@ -55,49 +31,15 @@ fn index(node: usize) -> ValidatorIndex {
 
 /// Validator 0 always leads, the others hedge in the order of their indices, and no other timer matters.
 fn plain() -> Config {
-    let (hedge_ms, batch_interval_ms) = (100, 0);
-    Config { hedge_ms, batch_interval_ms, tune_leader: false, resend_ms: 10_000, status_ms: 10_000, ..Config::default() }
+    QuePaxaSubject::plain(10_000, 10_000)
 }
-
-type Cluster = ScenarioCluster<QuePaxaSubject>;
 
 fn cluster(size: usize, config: Config) -> Cluster {
-    let links = Links::uniform(size, Micros::from_millis(DELAY));
-    let mut cluster = ScenarioCluster::new(QuePaxaSubject { config, committee: committee(size) }, links, 1);
-    cluster.simulation.start_all();
-    cluster.run_for(5 * DELAY);
-    cluster
-}
-
-/// Delays from `since` until each validator delivered this text.
-fn delays(cluster: &Cluster, text: &str, since: Micros) -> Vec<u64> {
-    let delay = |node| {
-        let at = cluster.seen(node).delivered_at(text).unwrap_or_else(|| panic!("validator {node} did not deliver {text}"));
-        (at.0 - since.0) / (DELAY * 1_000)
-    };
-    (0..cluster.size()).map(delay).collect()
-}
-
-/// Submits a text and returns the delays until all have delivered it.
-fn submit(cluster: &mut Cluster, node: usize, text: &str) -> Vec<u64> {
-    let since = cluster.simulation.now();
-    cluster.submit(node, text);
-    cluster.run_for(200 * DELAY);
-    delays(cluster, text, since)
+    crashes::cluster(size, config)
 }
 
 fn records(cluster: &Cluster, node: usize) -> usize {
     cluster.seen(node).count(|message| matches!(message, Message::Record { .. }))
-}
-
-fn decisions(cluster: &Cluster, node: usize) -> BTreeMap<String, usize> {
-    let mut reasons = BTreeMap::new();
-    for event in &cluster.seen(node).traced {
-        if let TraceEvent::Decided { why, .. } = event {
-            *reasons.entry(why.clone()).or_default() += 1;
-        }
-    }
-    reasons
 }
 
 #[test]
@@ -144,7 +86,7 @@ fn stalled_leader_is_helped() {
     });
     cluster.submit(0, "a");
     cluster.run_for(100 * DELAY);
-    assert!((0..4).all(|node| cluster.seen(node).delivered_at("a").is_some()));
+    assert!(have(&cluster, 0..4, "a"));
     cluster.assert_equal_logs(0..4);
 }
 
@@ -223,7 +165,7 @@ fn decided_batches_are_held_by_a_quorum() {
     cluster.run_for(2 * DELAY);
     cluster.simulation.crash(2);
     cluster.run_for(10 * DELAY);
-    assert!(cluster.seen(1).delivered_at("a").is_some(), "validator 1 fetched it from the leader");
+    assert!(have(&cluster, [1], "a"), "validator 1 fetched it from the leader");
     cluster.assert_equal_logs(0..2);
 }
 
@@ -242,7 +184,7 @@ fn recorder_without_a_disk_is_silent_at_first() {
     cluster.restart_at(1, resume);
     cluster.submit(0, "b");
     cluster.run_for(100 * DELAY);
-    assert!(cluster.seen(0).delivered_at("b").is_none(), "it answered without its register");
+    assert!(!have(&cluster, [0], "b"), "it answered without its register");
     let answers = |cluster: &Cluster| cluster.seen(1).count(|message| matches!(message, Message::Answer { .. }));
     assert_eq!(answers(&cluster), 0);
     cluster.clear_rule();
@@ -266,50 +208,6 @@ fn clock_that_is_ahead_moves_nothing() {
     submit(&mut cluster, 1, "a");
     let now = cluster.simulation.now().timestamp();
     assert!(cluster.seen(1).log.iter().all(|(_, ordered)| ordered.time <= now));
-}
-
-/// A leader whose clock is behind does not hold back the time of the chain, nor does one whose clock jumps while it runs.
-#[test]
-fn clocks_that_are_wrong_move_nothing() {
-    let mut cluster = cluster(3, Config { resend_ms: 100, status_ms: 100, ..plain() });
-    let check = |cluster: &Cluster, since: u64| {
-        let now = cluster.simulation.now().timestamp().0;
-        let time = cluster.seen(1).log.last().unwrap().1.time.0;
-        assert!(since - 500 < time && time <= now, "the chain's time is {time}, between {since} and {now}");
-    };
-    for lead in [-5_000, 3_600_000] {
-        cluster.clocks.borrow_mut()[0] = lead;
-        cluster.run_for(100 * DELAY);
-        let since = cluster.simulation.now().timestamp().0;
-        submit(&mut cluster, 1, &format!("lead{lead}"));
-        check(&cluster, since);
-    }
-}
-
-/// X14: the loss of a disk is not forgotten when power fails right after the next start.
-#[test]
-fn loss_of_a_disk_survives_a_power_cut() {
-    let mut cluster = cluster(3, plain());
-    submit(&mut cluster, 0, "a");
-    for _ in 0..2 {
-        cluster.simulation.crash(1);
-        let resume = cluster.resume_after(1, 1);
-        let first = cluster.records(1).iter().next().map(|(ticket, record)| (*ticket, record.clone()));
-        // The first time the disk is lost; the second time only the first record of the new one is written.
-        let lost_before = cluster.disk(1).notes.traced.iter().any(is_loss);
-        cluster.disk(1).records = first.filter(|_| lost_before).into_iter().collect();
-        cluster.set_rule(|_, _, _, message| if matches!(message, Message::Highest { .. }) { LOST } else { Delivery::Normal });
-        cluster.restart_at(1, resume);
-        cluster.run_for(10 * DELAY);
-    }
-    cluster.simulation.crash(2);
-    cluster.submit(0, "b");
-    cluster.run_for(100 * DELAY);
-    assert!(cluster.seen(0).delivered_at("b").is_none(), "it answered without its register");
-}
-
-fn is_loss(event: &TraceEvent) -> bool {
-    matches!(event, TraceEvent::Note { name, .. } if name == "disk-lost")
 }
 
 /// X14: a recorder that lost its disk reports the highest slot in which it may have answered, not only those that it knows.
@@ -356,28 +254,14 @@ fn value_without_batches_is_not_taken_over() {
     cluster.simulation.crash(0);
     cluster.submit(1, "b");
     cluster.run_for(200 * DELAY);
-    assert!([1, 2].iter().all(|node| cluster.seen(*node).delivered_at("b").is_some()), "{}", cluster.engine(1).describe());
+    assert!(have(&cluster, [1, 2], "b"), "{}", cluster.engine(1).describe());
     cluster.assert_equal_logs(1..3);
-}
-
-/// X14: the silence after a lost disk ends without any users.
-#[test]
-fn silence_ends_on_an_idle_chain() {
-    let mut cluster = cluster(3, Config { resend_ms: 100, ..plain() });
-    submit(&mut cluster, 0, "a");
-    cluster.simulation.crash(1);
-    cluster.disk(1).records.clear();
-    let resume = cluster.resume_after(1, 1);
-    cluster.restart_at(1, resume);
-    cluster.run_for(200 * DELAY);
-    cluster.simulation.crash(2);
-    submit_to(&mut cluster, &[0, 1], 0, "b");
 }
 
 fn submit_to(cluster: &mut Cluster, nodes: &[usize], node: usize, text: &str) {
     cluster.submit(node, text);
     cluster.run_for(200 * DELAY);
-    assert!(nodes.iter().all(|node| cluster.seen(*node).delivered_at(text).is_some()));
+    assert!(have(cluster, nodes.iter().copied(), text));
 }
 
 /// Times since `since`, ms, at which a validator sent such a message.
@@ -444,13 +328,13 @@ fn restarted_recorder_knows_its_registers() {
     });
     cluster.submit(0, "a");
     cluster.run_for(3 * DELAY);
-    assert!(cluster.seen(0).delivered_at("a").is_some());
+    assert!(have(&cluster, [0], "a"));
     cluster.simulation.crash(0);
     cluster.simulation.crash(1);
     cluster.set_rule(|_, _, _, _| Delivery::Normal);
     cluster.simulation.restart(1);
     cluster.run_for(100 * DELAY);
-    assert!(cluster.seen(2).delivered_at("a").is_some());
+    assert!(have(&cluster, [2], "a"));
     cluster.assert_equal_logs(0..3);
 }
 
@@ -464,12 +348,10 @@ fn silence_needs_reports_of_a_quorum() {
     let resume = cluster.resume_after(1, 1);
     cluster.restart_at(1, resume);
     cluster.run_for(20 * DELAY);
-    let is_regained = |event: &TraceEvent| matches!(event, TraceEvent::Note { name, .. } if name == "votes-regained");
-    let regains = |cluster: &Cluster| cluster.seen(1).traced.iter().filter(|event| is_regained(event)).count();
-    assert_eq!(regains(&cluster), 0, "two reports of five");
+    assert_eq!(notes(&cluster, 1, "votes-regained"), 0, "two reports of five");
     cluster.simulation.restart(3);
     cluster.run_for(20 * DELAY);
-    assert_eq!(regains(&cluster), 1, "three reports");
+    assert_eq!(notes(&cluster, 1, "votes-regained"), 1, "three reports");
 }
 
 /// One engine without a network.
@@ -629,7 +511,7 @@ fn batch_that_lost_its_number_returns() {
     let requeued: Vec<_> = cluster.seen(1).requeued.iter().map(|batch| batch.bytes.to_vec()).collect();
     assert_eq!(requeued, [b"b"], "both batches had number 1");
     for text in ["a", "b"] {
-        assert!((0..3).all(|node| cluster.seen(node).delivered_at(text).is_some()), "{text}");
+        assert!(have(&cluster, 0..3, text), "{text}");
     }
     cluster.assert_equal_logs(0..3);
 }
@@ -661,7 +543,7 @@ fn answer_without_batches_does_not_count() {
     cluster.run_for(5 * DELAY + DELAY / 2);
     cluster.simulation.crash(0);
     cluster.run_for(200 * DELAY);
-    assert!([1, 2].iter().all(|node| cluster.seen(*node).delivered_at("b").is_some()), "{}", cluster.engine(1).describe());
+    assert!(have(&cluster, [1, 2], "b"), "{}", cluster.engine(1).describe());
     cluster.assert_equal_logs(1..3);
 }
 
@@ -670,10 +552,7 @@ fn answer_without_batches_does_not_count() {
 fn leader_without_a_disk_proposes_in_later_slots_only() {
     let mut cluster = cluster(3, plain());
     submit(&mut cluster, 0, "a");
-    cluster.simulation.crash(0);
-    cluster.disk(0).records.clear();
-    let resume = cluster.resume_after(0, 1);
-    cluster.restart_at(0, resume);
+    lose_disk(&mut cluster, 0, 1);
     for text in ["b", "c", "d", "e", "f", "g"] {
         submit(&mut cluster, 0, text);
     }

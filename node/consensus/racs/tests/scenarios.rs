@@ -1,49 +1,21 @@
 //! Message delays, fallback, batches and recovery of the whole engine, on a network whose links all take one delay.
 
-use corniche_engine::{Committee, TraceEvent, Verifier};
 use corniche_racs::{
-    Config, Racs, RacsVerifier, Setup,
+    Config,
     message::{Message, View},
     rules::Coin,
 };
-use corniche_racs_testing::committee;
-use corniche_testkit::{Delivery, EngineStart, Links, Micros, ScenarioCluster, Subject};
-use corniche_types::{B256, Bytes, ValidatorIndex, wire};
-use std::{collections::BTreeMap, sync::Arc};
+use corniche_racs_testing::{RacsSubject, committee};
+use corniche_testkit::{
+    Delivery, Micros,
+    crashes::{self, CrashCluster, CrashEngine, DELAY, LOST, decisions, delay, have, lose_disk, notes, submit},
+};
+use corniche_types::{B256, ValidatorIndex};
 
-/// One message delay, ms.
-const DELAY: u64 = 10;
-/// The message never arrives.
-const LOST: Delivery = Delivery::Hold(u64::MAX);
+type Cluster = CrashCluster<RacsSubject>;
 
-struct RacsSubject {
-    config: Config,
-    committee: Committee,
-}
-
-impl Subject for RacsSubject {
-    type Engine = Racs;
-    type Message = Message;
-    const RESUBMITS: bool = true;
-
-    fn committee(&self) -> &Committee {
-        &self.committee
-    }
-
-    fn start(&mut self, me: usize, start: EngineStart) -> Racs {
-        let EngineStart { seed: _, records, unsigned, resume, now } = start;
-        let (config, committee, me) = (self.config.clone(), self.committee.clone(), index(me));
-        Racs::new(Setup { config, committee, me, records, unsigned, resume, now })
-    }
-
-    fn verifier(&self) -> Arc<dyn Verifier> {
-        Arc::new(RacsVerifier::new(self.config.clone(), self.committee.clone()))
-    }
-
-    fn decode(message: &Bytes) -> Message {
-        wire::decode(message).unwrap()
-    }
-}
+// X14: the silence after a lost disk.
+corniche_testkit::crash_scenarios!(RacsSubject, loss_of_a_disk_survives_a_power_cut, clocks_that_are_wrong_move_nothing);
 
 fn index(node: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(node).unwrap())
@@ -51,7 +23,11 @@ fn index(node: usize) -> ValidatorIndex {
 
 /// No timer matters but that of the view.
 fn plain() -> Config {
-    Config { timeout_ms: 200, batch_interval_ms: 0, resend_ms: 10_000, status_ms: 10_000, ..Config::default() }
+    RacsSubject::plain(10_000, 10_000)
+}
+
+fn cluster(size: usize, config: Config) -> Cluster {
+    crashes::cluster(size, config)
 }
 
 /// The coin of a view elects this member.
@@ -61,52 +37,8 @@ fn electing(member: usize, view: u64, size: usize) -> Config {
     Config { genesis_randomness, ..plain() }
 }
 
-type Cluster = ScenarioCluster<RacsSubject>;
-
-fn cluster(size: usize, config: Config) -> Cluster {
-    let links = Links::uniform(size, Micros::from_millis(DELAY));
-    let mut cluster = ScenarioCluster::new(RacsSubject { config, committee: committee(size) }, links, 1);
-    cluster.simulation.start_all();
-    cluster.run_for(5 * DELAY);
-    cluster
-}
-
-fn has(cluster: &Cluster, node: usize, text: &str) -> bool {
-    cluster.seen(node).delivered_at(text).is_some()
-}
-
-/// Delays from `since` until a validator delivered this text.
-fn delay(cluster: &Cluster, node: usize, text: &str, since: Micros) -> u64 {
-    let at = cluster.seen(node).delivered_at(text);
-    let at = at.unwrap_or_else(|| panic!("validator {node} did not deliver {text}: {}", cluster.engine(node).describe()));
-    (at.0 - since.0) / (DELAY * 1_000)
-}
-
-/// Submits a text and returns the delays until all have delivered it.
-fn submit(cluster: &mut Cluster, node: usize, text: &str) -> Vec<u64> {
-    let since = cluster.simulation.now();
-    cluster.submit(node, text);
-    cluster.run_for(200 * DELAY);
-    (0..cluster.size()).map(|node| delay(cluster, node, text, since)).collect()
-}
-
 fn commits(cluster: &Cluster, node: usize) -> usize {
     cluster.seen(node).log.len()
-}
-
-/// Reasons of commits since the last start, and how often each was given.
-fn decisions(cluster: &Cluster, node: usize) -> BTreeMap<String, usize> {
-    let mut reasons = BTreeMap::new();
-    for event in &cluster.seen(node).traced {
-        if let TraceEvent::Decided { why, .. } = event {
-            *reasons.entry(why.clone()).or_default() += 1;
-        }
-    }
-    reasons
-}
-
-fn notes(cluster: &Cluster, node: usize, wanted: &str) -> usize {
-    cluster.seen(node).traced.iter().filter(|event| matches!(event, TraceEvent::Note { name, .. } if name == wanted)).count()
 }
 
 fn sent(cluster: &Cluster, node: usize, wanted: impl Fn(&Message) -> bool) -> usize {
@@ -243,7 +175,7 @@ fn fallback_commits_after_six_delays() {
     assert_eq!(delay(&cluster, 1, "b", since), 4);
     cluster.simulation.restart(0);
     cluster.run_for(20 * DELAY);
-    assert!(has(&cluster, 0, "a") && has(&cluster, 0, "b"), "{}", cluster.engine(0).describe());
+    assert!(have(&cluster, [0], "a") && have(&cluster, [0], "b"), "{}", cluster.engine(0).describe());
     cluster.assert_equal_logs(0..4);
 }
 
@@ -273,7 +205,7 @@ fn block_of_one_validator_is_handed_over() {
         _ => Delivery::Normal,
     });
     cluster.submit(2, "a");
-    let is_open = |cluster: &Cluster| !has(cluster, 3, "a");
+    let is_open = |cluster: &Cluster| !have(cluster, [3], "a");
     assert!(cluster.run_while(100 * DELAY, is_open), "validator 3 commits");
     let log = cluster.seen(3).log.clone();
     cluster.simulation.crash(3);
@@ -282,7 +214,7 @@ fn block_of_one_validator_is_handed_over() {
     cluster.submit(1, "b");
     cluster.run_for(300 * DELAY);
     for node in [1, 2, 4] {
-        assert!(has(&cluster, node, "a") && has(&cluster, node, "b"), "{}", cluster.engine(node).describe());
+        assert!(have(&cluster, [node], "a") && have(&cluster, [node], "b"), "{}", cluster.engine(node).describe());
         let first: Vec<_> = cluster.seen(node).log.iter().take(log.len()).map(|(_, ordered)| ordered.clone()).collect();
         let expected: Vec<_> = log.iter().map(|(_, ordered)| ordered.clone()).collect();
         assert_eq!(first, expected);
@@ -371,7 +303,7 @@ fn validator_that_was_away_finds_the_view() {
     cluster.simulation.crash(0);
     cluster.submit(2, "a");
     cluster.run_for(300 * DELAY);
-    assert!(has(&cluster, 1, "a"), "{}", cluster.engine(1).describe());
+    assert!(have(&cluster, [1], "a"), "{}", cluster.engine(1).describe());
     cluster.assert_equal_logs(0..3);
 }
 
@@ -391,11 +323,11 @@ fn consensus_does_not_wait_for_batches() {
     cluster.run_for(8 * DELAY);
     assert_eq!(delay(&cluster, 0, "a", since), 5);
     assert!(sent(&cluster, 1, |message| matches!(message, Message::Vote { .. })) > 0, "it votes without the batch");
-    assert!(!has(&cluster, 1, "a"));
+    assert!(!have(&cluster, [1], "a"));
     cluster.simulation.crash(2);
     cluster.set_rule(|_, _, _, _| Delivery::Normal);
     cluster.run_for(3_000 * DELAY);
-    assert!(has(&cluster, 1, "a"), "it fetched the batch from another holder: {}", cluster.engine(1).describe());
+    assert!(have(&cluster, [1], "a"), "it fetched the batch from another holder: {}", cluster.engine(1).describe());
     cluster.assert_equal_logs(0..3);
 }
 
@@ -415,11 +347,11 @@ fn batch_without_a_quorum_is_not_ordered() {
     assert!(cluster.seen(0).log.is_empty());
     cluster.submit(1, "b");
     cluster.run_for(20 * DELAY);
-    assert!(has(&cluster, 0, "b") && !has(&cluster, 0, "a"));
+    assert!(have(&cluster, [0], "b") && !have(&cluster, [0], "a"));
     // Its author comes back with it.
     cluster.simulation.restart(2);
     cluster.run_for(100 * DELAY);
-    assert!((0..3).all(|node| has(&cluster, node, "a")), "{}", cluster.engine(2).describe());
+    assert!((0..3).all(|node| have(&cluster, [node], "a")), "{}", cluster.engine(2).describe());
     cluster.assert_equal_logs(0..3);
 }
 
@@ -458,7 +390,11 @@ fn power_cuts_lose_nothing() {
         (0..3).for_each(|node| cluster.simulation.restart(node));
         cluster.run_for(300 * DELAY);
         for node in 0..3 {
-            assert!(has(&cluster, node, "a") && has(&cluster, node, "b"), "cut {at}: {}", cluster.engine(node).describe());
+            assert!(
+                have(&cluster, [node], "a") && have(&cluster, [node], "b"),
+                "cut {at}: {}",
+                cluster.engine(node).describe()
+            );
         }
         cluster.assert_equal_logs(0..3);
     }
@@ -482,7 +418,7 @@ fn timeout_survives_a_restart() {
     cluster.simulation.restart(1);
     cluster.submit(2, "b");
     cluster.run_for(40 * DELAY);
-    assert!(has(&cluster, 1, "b"));
+    assert!(have(&cluster, [1], "b"));
     assert_eq!(sent(&cluster, 1, |message| matches!(message, Message::Vote { .. })), 0);
 }
 
@@ -521,17 +457,17 @@ fn validator_without_a_disk_is_silent_at_first() {
                 | Message::Ahead { .. }
         )
     };
-    assert!(!has(&cluster, 0, "b"), "it voted without its state");
+    assert!(!have(&cluster, [0], "b"), "it voted without its state");
     assert_eq!(sent(&cluster, 1, is_said), 0);
     cluster.clear_rule();
     cluster.simulation.restart(2);
     cluster.run_for(300 * DELAY);
-    assert!((0..3).all(|node| has(&cluster, node, "b")));
+    assert!((0..3).all(|node| have(&cluster, [node], "b")));
     assert_eq!(notes(&cluster, 1, "votes-regained"), 1, "{}", cluster.engine(1).describe());
     cluster.simulation.crash(2);
     cluster.submit(0, "c");
     cluster.run_for(300 * DELAY);
-    assert!(has(&cluster, 1, "c"), "it votes again: {}", cluster.engine(1).describe());
+    assert!(have(&cluster, [1], "c"), "it votes again: {}", cluster.engine(1).describe());
     assert!(sent(&cluster, 1, is_said) > 0);
     cluster.assert_equal_logs(0..3);
 }
@@ -541,37 +477,12 @@ fn validator_without_a_disk_is_silent_at_first() {
 fn silence_ends_on_an_idle_chain() {
     let mut cluster = cluster(3, Config { resend_ms: 100, ..plain() });
     submit(&mut cluster, 0, "a");
-    cluster.simulation.crash(1);
-    cluster.disk(1).records.clear();
-    let resume = cluster.resume_after(1, 1);
-    cluster.restart_at(1, resume);
+    lose_disk(&mut cluster, 1, 1);
     cluster.run_for(200 * DELAY);
     assert!(cluster.engine(1).describe().contains("silence Nowhere"), "{}", cluster.engine(1).describe());
     let before = commits(&cluster, 0);
     cluster.run_for(200 * DELAY);
     assert_eq!(commits(&cluster, 0), before, "and then the chain is idle");
-}
-
-/// X14: the loss of a disk is not forgotten when power fails right after the next start.
-#[test]
-fn loss_of_a_disk_survives_a_power_cut() {
-    let mut cluster = cluster(3, plain());
-    submit(&mut cluster, 0, "a");
-    for _ in 0..2 {
-        cluster.simulation.crash(1);
-        let resume = cluster.resume_after(1, 1);
-        let first = cluster.records(1).iter().next().map(|(ticket, record)| (*ticket, record.clone()));
-        // The first time the disk is lost; the second time only the first record of the new one is written.
-        let lost_before = notes(&cluster, 1, "disk-lost") > 0;
-        cluster.disk(1).records = first.filter(|_| lost_before).into_iter().collect();
-        cluster.set_rule(|_, _, _, message| if matches!(message, Message::InView { .. }) { LOST } else { Delivery::Normal });
-        cluster.restart_at(1, resume);
-        cluster.run_for(10 * DELAY);
-    }
-    cluster.simulation.crash(2);
-    cluster.submit(0, "b");
-    cluster.run_for(200 * DELAY);
-    assert!(!has(&cluster, 0, "b"), "it voted without its state");
 }
 
 /// X14: a validator that lost its disk reports the highest view in which it may have said anything, not only the one that it knows.
@@ -607,16 +518,13 @@ fn author_without_a_disk_starts_its_lane_again() {
     cluster.set_rule(|_, _, _, message| if matches!(message, Message::Propose { .. }) { LOST } else { Delivery::Normal });
     cluster.submit(1, "b");
     cluster.run_for(5 * DELAY);
-    cluster.simulation.crash(1);
-    cluster.disk(1).records.clear();
-    let resume = cluster.resume_after(1, 1);
-    cluster.restart_at(1, resume);
+    lose_disk(&mut cluster, 1, 1);
     cluster.submit(1, "c");
     cluster.run_for(5 * DELAY);
     cluster.clear_rule();
     cluster.run_for(500 * DELAY);
     for node in 0..3 {
-        assert!(has(&cluster, node, "b") && has(&cluster, node, "c"), "{}", cluster.engine(node).describe());
+        assert!(have(&cluster, [node], "b") && have(&cluster, [node], "c"), "{}", cluster.engine(node).describe());
     }
     cluster.assert_equal_logs(0..3);
 }
@@ -654,18 +562,3 @@ fn old_rounds_are_forgotten() {
 }
 
 // ---- clocks
-
-/// Clocks that are wrong, before the start or later, do not move the time of the chain.
-#[test]
-fn clocks_that_are_wrong_move_nothing() {
-    let mut cluster = cluster(3, Config { resend_ms: 100, status_ms: 100, ..plain() });
-    for lead in [-5_000, 3_600_000] {
-        cluster.clocks.borrow_mut()[0] = lead;
-        cluster.run_for(100 * DELAY);
-        let since = cluster.simulation.now().timestamp().0;
-        submit(&mut cluster, 1, &format!("lead{lead}"));
-        let now = cluster.simulation.now().timestamp().0;
-        let time = cluster.seen(1).log.last().unwrap().1.time.0;
-        assert!(since - 500 < time && time <= now, "the chain's time is {time}, between {since} and {now}");
-    }
-}

@@ -14,6 +14,7 @@
 //!   its own doubles, and a [`MessageChecker`] that checks the messages of its correct validators.
 //! - [`Group`] is the multicast group of an engine that orders by a sequencer.
 //! - [`FakeKeys`], [`FakeSignatures`]: modelled keys of engines that sign digests.
+//! - [`crashes`]: the kit, the clusters and common scenarios of engines that tolerate crashes only.
 //! - [`assert_frozen`] compares encodings with a fixture.
 //! - [`schedule`] makes fault schedules from seeds; [`suite`] contains the tests that every engine must pass.
 //!
@@ -31,6 +32,7 @@
 mod adversary;
 mod cluster;
 mod coalition;
+pub mod crashes;
 mod doubles;
 mod engine_host;
 mod engine_process;

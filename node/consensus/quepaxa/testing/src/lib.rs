@@ -2,11 +2,14 @@
 //!
 //! [`QuePaxaKit`] runs the engine in the shared suite for engines that tolerate crashes, and in its fault schedules.
 
-use corniche_engine::{Committee, Verifier, VertexId};
-use corniche_quepaxa::{Config, QuePaxa, QuePaxaVerifier, Setup};
-use corniche_testkit::{Forgery, Kit, Measured, MeasuredEngine, Random, unequal_votes};
-use corniche_types::{Bytes, ValidatorIndex};
-use std::{rc::Rc, sync::Arc};
+use corniche_engine::{Committee, Verifier};
+use corniche_quepaxa::{Config, QuePaxa, QuePaxaVerifier, Setup, message::Message};
+use corniche_testkit::{
+    EngineStart, Random,
+    crashes::{CrashEngine, CrashKit},
+};
+use corniche_types::{Bytes, ValidatorIndex, wire};
+use std::sync::Arc;
 
 const NAME: &str = "quepaxa";
 
@@ -15,82 +18,65 @@ pub fn committee(size: usize) -> Committee {
     corniche_testkit::committee(NAME, size)
 }
 
-/// QuePaxa with one committee.
-pub struct QuePaxaKit {
-    pub config: Config,
-    committee: Committee,
-}
+pub type QuePaxaKit = CrashKit<QuePaxaSubject>;
 
-impl QuePaxaKit {
-    /// A committee of this size with short timers and epochs, so that short runs cover many of them.
-    pub fn quick(size: usize) -> Rc<dyn Kit> {
-        Rc::new(Self::new(committee(size), quick_config()))
+/// QuePaxa in tests.
+pub struct QuePaxaSubject;
+
+impl CrashEngine for QuePaxaSubject {
+    type Engine = QuePaxa;
+    type Config = Config;
+    type Message = Message;
+    const NAME: &'static str = NAME;
+
+    fn start(config: Config, committee: Committee, me: ValidatorIndex, start: EngineStart) -> QuePaxa {
+        let EngineStart { seed, records, unsigned, resume, now } = start;
+        QuePaxa::new(Setup { config, committee, me, seed, records, unsigned, resume, now })
     }
 
-    /// Like [`Self::quick`], with unequal votes.
-    pub fn quick_weighted(size: usize) -> Rc<dyn Kit> {
-        Rc::new(Self::new(corniche_testkit::committee_of(NAME, &unequal_votes(size)), quick_config()))
+    fn verifier(config: Config, committee: Committee) -> Arc<dyn Verifier> {
+        Arc::new(QuePaxaVerifier::new(config, committee))
     }
 
-    pub fn new(committee: Committee, config: Config) -> Self {
-        Self { config, committee }
-    }
-}
-
-fn quick_config() -> Config {
-    Config { hedge_ms: 60, epoch_slots: 6, resend_ms: 200, status_ms: 500, retain_slots: 200, ..Config::default() }
-}
-
-impl Kit for QuePaxaKit {
-    fn name(&self) -> &'static str {
-        NAME
+    fn decode(message: &Bytes) -> Message {
+        wire::decode(message).expect("an engine encoded it")
     }
 
-    fn committee(&self) -> &Committee {
-        &self.committee
+    fn footprint(engine: &QuePaxa) -> usize {
+        engine.footprint()
     }
 
-    fn start(&self, setup: corniche_testkit::Setup) -> Box<dyn Measured> {
-        let corniche_testkit::Setup { me, seed, records, unsigned, resume, now, forgery: _ } = setup;
-        let (config, committee) = (self.config.clone(), self.committee.clone());
-        let setup = Setup { config, committee, me, seed, records, unsigned, resume, now };
-        Box::new(MeasuredEngine { engine: QuePaxa::new(setup), footprint: QuePaxa::footprint, describe: QuePaxa::describe })
+    fn describe(engine: &QuePaxa) -> String {
+        engine.describe()
     }
 
-    fn verifier(&self) -> Arc<dyn Verifier> {
-        Arc::new(QuePaxaVerifier::new(self.config.clone(), self.committee.clone()))
+    fn max_footprint(config: &Config, committee_size: usize) -> usize {
+        config.max_footprint(committee_size)
     }
 
-    /// Validators that crash publish no contradictions, so nothing is compared.
-    fn published_proposal(&self, _: &Bytes) -> Option<VertexId> {
-        None
+    fn retained(config: &Config) -> u64 {
+        config.retain_slots
     }
 
-    fn recorded_proposal(&self, _: &Bytes) -> Option<VertexId> {
-        None
-    }
-
-    fn forge(&self, _: ValidatorIndex, _: Forgery, _: &Bytes, _: &mut Random) -> Option<Bytes> {
-        None
-    }
-
-    fn max_lag(&self) -> u64 {
-        self.config.retain_slots
-    }
-
-    fn max_footprint(&self) -> usize {
-        self.config.max_footprint(self.committee.size())
+    /// Short epochs, too, so that short runs cover many of them.
+    fn quick() -> Config {
+        Config { hedge_ms: 60, epoch_slots: 6, resend_ms: 200, status_ms: 500, retain_slots: 200, ..Config::default() }
     }
 
     /// Any delay is safe and live (H3).
-    fn with_random_parameters(&self, random: &mut Random, _all_honest: bool) -> Option<Rc<dyn Kit>> {
-        let config = Config {
-            hedge_ms: [0, 1, 20, 60, 300][random.below(5) as usize],
-            window: random.between(1, 5),
-            tune_leader: !random.one_in(4),
-            open_batches: random.between(1, 4),
-            ..self.config.clone()
-        };
-        Some(Rc::new(Self::new(self.committee.clone(), config)))
+    fn vary(config: &mut Config, random: &mut Random) {
+        config.hedge_ms = [0, 1, 20, 60, 300][random.below(5) as usize];
+        config.window = random.between(1, 5);
+        config.tune_leader = !random.one_in(4);
+        config.open_batches = random.between(1, 4);
+    }
+
+    /// Validator 0 always leads, and the others hedge in the order of their indices.
+    fn plain(resend_ms: u64, status_ms: u64) -> Config {
+        Config { hedge_ms: 100, batch_interval_ms: 0, tune_leader: false, resend_ms, status_ms, ..Config::default() }
+    }
+
+    fn is_report(message: &Message) -> bool {
+        matches!(message, Message::Highest { .. })
     }
 }
