@@ -178,7 +178,7 @@ impl Baxos {
         let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), order.tips());
         let recovered = Recovered::new(records, &mut journal, lanes, &order);
         let has_others = committee.votes(me) < committee.quorum();
-        // X13: an acceptor without its promises could break them.
+        // X13: an acceptor without its promises could break them, also at the genesis (`Silence`).
         let has_lost = recovered.is_empty && !unsigned && has_others;
         let silence = if has_lost { Silence::Everywhere } else { recovered.silence };
         // Each member hears from each other one in half of this time.

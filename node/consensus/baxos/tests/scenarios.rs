@@ -20,6 +20,7 @@ type Cluster = CrashCluster<BaxosSubject>;
 corniche_testkit::crash_scenarios!(
     BaxosSubject,
     loss_of_a_disk_survives_a_power_cut,
+    disk_lost_at_the_genesis_is_not_a_first_start,
     silence_ends_on_an_idle_chain,
     clocks_that_are_wrong_move_nothing
 );

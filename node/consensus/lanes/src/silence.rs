@@ -6,6 +6,11 @@ use corniche_types::ValidatorIndex;
 use std::collections::BTreeMap;
 
 /// After a lost disk, or beside records from which older slots are gone. `S` is a slot.
+///
+/// An engine without records has lost its disk, unless the caller knows that it never sent anything. This also holds at the genesis, where
+/// engines for Byzantine validators begin anew: there, a node with an empty directory starts its engine, whether its validator is new,
+/// lost power before its first record, or lost its disk. Byzantine quorums bear a member that forgot, as one of the faulty. Here two quorums
+/// may share this validator alone, and without its memory they could decide a slot twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence<S> {
     Nowhere,

@@ -149,7 +149,7 @@ impl QuePaxa {
         let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), order.tips());
         let recovered = Recovered::new(records, &mut journal, lanes, &order, config.window);
         let has_others = committee.votes(me) < committee.quorum();
-        // X14: a recorder without its registers could contradict itself.
+        // X14: a recorder without its registers could contradict itself, also at the genesis (`Silence`).
         let has_lost = recovered.is_empty && !unsigned && has_others;
         let silence = if has_lost { Silence::Everywhere } else { recovered.silence };
         let mut engine = Self {

@@ -71,3 +71,22 @@ pub fn clocks_that_are_wrong_move_nothing<C: CrashEngine>() {
         }
     }
 }
+
+/// A validator that lost its disk may start at the genesis, and a quorum may depend on what it forgot.
+pub fn disk_lost_at_the_genesis_is_not_a_first_start<C: CrashEngine>() {
+    let mut cluster = cluster::<C>(3, C::plain(100, 10_000));
+    cluster.simulation.partition(&[vec![0, 1], vec![2]]);
+    cluster.submit(0, "a");
+    cluster.run_for(20 * DELAY);
+    assert!(have(&cluster, [0, 1], "a"));
+    cluster.simulation.crash(0);
+    lose_disk(&mut cluster, 1, 0);
+    cluster.simulation.heal();
+    cluster.submit(2, "b");
+    cluster.run_for(1_000 * DELAY);
+    assert!(!have(&cluster, [2], "b"), "it took part in the slot that it had decided");
+    cluster.simulation.restart(0);
+    cluster.run_for(1_000 * DELAY);
+    assert!(have(&cluster, 0..3, "a") && have(&cluster, 0..3, "b"), "{}", C::describe(cluster.engine(1)));
+    cluster.assert_equal_logs(0..3);
+}
