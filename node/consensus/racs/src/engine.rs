@@ -153,8 +153,8 @@ impl Racs {
         let lanes = Lanes::new(LaneContext::new(&committee, BATCH_TAG), order.tips());
         let recovered = Recovered::new(context, records, &mut journal, lanes);
         let has_others = committee.votes(me) < committee.quorum();
-        // X14: a validator without its state could contradict itself. At the genesis it lost power before its first record.
-        let has_lost = recovered.is_empty && !unsigned && !resume.is_genesis() && has_others;
+        // X14: a validator without its state could contradict itself, also at the genesis (`corniche_lanes::Silence`).
+        let has_lost = recovered.is_empty && !unsigned && has_others;
         let silence = if has_lost { Silence::Everywhere } else { recovered.silence };
         let coin = Coin::new(&committee, config.genesis_randomness);
         let mut replica = Replica::new(me, committee.clone(), coin, config.pipeline).with_silence(silence);

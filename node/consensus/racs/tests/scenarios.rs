@@ -15,7 +15,12 @@ use corniche_types::{B256, ValidatorIndex};
 type Cluster = CrashCluster<RacsSubject>;
 
 // X14: the silence after a lost disk.
-corniche_testkit::crash_scenarios!(RacsSubject, loss_of_a_disk_survives_a_power_cut, clocks_that_are_wrong_move_nothing);
+corniche_testkit::crash_scenarios!(
+    RacsSubject,
+    loss_of_a_disk_survives_a_power_cut,
+    disk_lost_at_the_genesis_is_not_a_first_start,
+    clocks_that_are_wrong_move_nothing
+);
 
 fn index(node: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(node).unwrap())
