@@ -1,11 +1,11 @@
-//! Slots in which a validator says nothing, because it may have said something else before.
+//! Slots, or views, in which a validator says nothing, because it may have said something else before.
 
 use crate::Slot;
 use corniche_engine::Committee;
 use corniche_types::ValidatorIndex;
 use std::collections::BTreeMap;
 
-/// After a lost disk, or beside records from which older slots are gone. `S` is a slot.
+/// After a lost disk, or beside records from which older slots are gone. `S` is a slot or a view.
 ///
 /// An engine without records has lost its disk, unless the caller knows that it never sent anything. This also holds at the genesis, where
 /// engines for Byzantine validators begin anew: there, a node with an empty directory starts its engine, whether its validator is new,
@@ -16,7 +16,7 @@ pub enum Silence<S> {
     Nowhere,
     /// In slots up to this one: in no later one it can have said anything before.
     Through(S),
-    /// In slots up to this one, which are delivered. The record that says so is not on disk yet.
+    /// In slots up to this one, which are delivered. The record that says so is not on disk yet. Only for slots.
     Ending(S),
     /// Until enough others report the slots in use.
     Everywhere,
@@ -78,7 +78,7 @@ impl Silence<Slot> {
     }
 }
 
-/// Reports of other validators, for one that lost its disk. `S` is a slot.
+/// Reports of other validators, for one that lost its disk. `S` is as in [`Silence`].
 pub struct Reports<S>(BTreeMap<ValidatorIndex, S>);
 
 impl<S> Default for Reports<S> {

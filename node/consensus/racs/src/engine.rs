@@ -332,11 +332,7 @@ impl Racs {
             RecordKey::Block(id) => Record::Block(self.chain.get(&id)?.clone()),
             RecordKey::Commit => Record::Commit(self.chain.committed()),
             RecordKey::Batch(author, tip) => Record::Batch(self.exchange.lanes.get(author, &tip)?.clone()),
-            RecordKey::Silent => match self.replica.silence() {
-                Silence::Nowhere => return None,
-                Silence::Through(view) => Record::Silent(Some(view)),
-                Silence::Everywhere => Record::Silent(None),
-            },
+            RecordKey::Silent => Record::Silent(self.replica.silence().record()?),
         })
     }
 

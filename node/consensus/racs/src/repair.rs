@@ -56,7 +56,7 @@ impl Recovered {
                 RecordKey::Batch(author, self.lanes.recover(batch))
             }
             Record::Silent(view) => {
-                self.silence = view.map_or(Silence::Everywhere, Silence::Through);
+                self.silence = Silence::recovered(view);
                 RecordKey::Silent
             }
         }
@@ -311,11 +311,7 @@ impl Racs {
 
     /// A validator that lost its disk itself reports the highest view in which it may have taken part.
     pub(crate) fn handle_ask_view(&mut self, from: ValidatorIndex, run: TimestampMs) {
-        let view = match self.replica.silence() {
-            Silence::Everywhere => return,
-            Silence::Through(last) => self.view().max(last),
-            Silence::Nowhere => self.view(),
-        };
+        let Some(view) = self.replica.silence().report(self.view()) else { return };
         self.send(from, &Message::InView { run, view, time: self.now });
     }
 

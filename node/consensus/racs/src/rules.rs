@@ -75,25 +75,7 @@ pub struct Draft {
 }
 
 /// Views in which a replica says nothing, because it lost its disk (X14).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
-    Nowhere,
-    /// In views up to this one: in no later one it can have said anything before.
-    Through(View),
-    /// Until enough others report their views.
-    Everywhere,
-}
-
-impl Silence {
-    /// Returns true if this replica may take part in a view.
-    pub fn allows(self, view: View) -> bool {
-        match self {
-            Self::Nowhere => true,
-            Self::Through(last) => view > last,
-            Self::Everywhere => false,
-        }
-    }
-}
+pub type Silence = corniche_lanes::Silence<View>;
 
 /// State that survives a restart: a replica that forgets it breaks the intersection of quorums.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
