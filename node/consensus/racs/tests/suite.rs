@@ -2,13 +2,4 @@
 
 use corniche_racs_testing::RacsKit;
 
-corniche_testkit::crash_suite!(RacsKit::quick);
-
-/// The suite with unequal votes.
-mod weighted {
-    use super::RacsKit;
-
-    // One of two halves always has a quorum of an odd number of votes, so `partition_heals` is not among them.
-    corniche_testkit::suite!(@ RacsKit::quick_weighted, all_online, one_offline, slow_and_lossy_links, unclean_restart, late_joiner,
-        same_seed_repeats_run, schedules);
-}
+corniche_testkit::crash_suite!(RacsKit::quick, RacsKit::quick_weighted);
