@@ -3,7 +3,7 @@
 
 use crate::{
     common::{Effort, measured, verdict},
-    setting::{BOTH, Engine, Setting},
+    setting::{BOTH, Engine, Setting, write_plot},
 };
 use corniche_engine::TraceEvent;
 use corniche_simulator::{
@@ -11,10 +11,8 @@ use corniche_simulator::{
     plot::{Curve, Plot, Scale, slowest},
     scenario::Fault,
 };
-use std::{cell::Cell, path::Path, rc::Rc};
+use std::{cell::Cell, rc::Rc};
 
-/// Directory of the plots.
-const IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/images");
 /// Start of the fault, ms. Everything between `NORMAL_FROM_MS` and the fault is normal.
 const AT_MS: u64 = 10_000;
 const NORMAL_FROM_MS: u64 = 4_000;
@@ -209,9 +207,7 @@ impl Case {
             scale: Scale::Milliseconds(100.0, if is_split { 50_000.0 } else { 10_000.0 }),
             curves: runs.iter().map(curve).collect(),
         };
-        let path = Path::new(IMAGES).join(format!("{}.svg", self.file));
-        std::fs::create_dir_all(IMAGES).and_then(|()| std::fs::write(&path, plot.svg())).expect("docs/images can be written");
-        eprintln!("wrote {}", path.display());
+        write_plot(self.file, &plot);
     }
 }
 

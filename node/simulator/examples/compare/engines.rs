@@ -42,13 +42,13 @@ const CASES: [Case; 7] = [
     Case { name: "f = 3 crashed", harm: |it| crash(it, &CRASHED), without: &CRASHED, window: ANY },
     Case {
         name: "asynchronous: every leader is delayed by 2 s",
-        harm: |it| adversary(it, Adversary::Leaders),
+        harm: |it| it.adversary(Adversary::Leaders, HELD_US),
         without: &[],
         window: ANY,
     },
     Case {
         name: "asynchronous: proposals of f are held back for up to 2 s",
-        harm: |it| adversary(it, Adversary::Worst),
+        harm: |it| it.adversary(Adversary::Worst, HELD_US),
         without: &[],
         window: ANY,
     },
@@ -63,12 +63,6 @@ const CASES: [Case; 7] = [
 
 fn crash(setting: Setting, nodes: &[usize]) -> Setting {
     setting.fault(Fault::Crash { at_us: 0, nodes: nodes.to_vec(), restart_at_us: None })
-}
-
-fn adversary(mut setting: Setting, adversary: Adversary) -> Setting {
-    setting.0.network.adversary = adversary;
-    setting.0.network.adversary_delay_us = HELD_US;
-    setting
 }
 
 fn slow_link(setting: Setting) -> Setting {

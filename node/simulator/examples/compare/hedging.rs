@@ -3,15 +3,13 @@
 
 use crate::{
     common::Effort,
-    setting::{Engine, Setting},
+    setting::{Engine, Setting, throughput, write_plot},
 };
 use corniche_simulator::{
-    Probe, Report,
+    Report,
     plot::{COLOURS, Curve, Plot, Scale},
     scenario::Adversary,
-    simulate_with,
 };
-use std::path::Path;
 
 const NODES: usize = 5;
 const RATE: f64 = 2_000.0;
@@ -19,7 +17,6 @@ const RATE: f64 = 2_000.0;
 const SETTINGS_MS: [u64; 9] = [1, 10, 25, 50, 100, 200, 500, 1_000, 2_000];
 /// Time for which the attacker holds the messages of a leader back, µs.
 const HELD_US: u64 = 1_000_000;
-const IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/images");
 
 /// Engine, its parameter, and the colour of its curves.
 const ENGINES: [(Engine, &str, &str); 2] =
@@ -28,17 +25,10 @@ const ENGINES: [(Engine, &str, &str); 2] =
 fn run(engine: Engine, parameter: &str, ms: u64, is_attacked: bool, effort: &Effort) -> Report {
     let mut setting = Setting::five_regions(engine, NODES).rate(RATE).seconds(effort.seconds(10, 30)).parameter(parameter, ms);
     if is_attacked {
-        setting.0.network.adversary = Adversary::Leaders;
-        setting.0.network.adversary_delay_us = HELD_US;
+        setting = setting.adversary(Adversary::Leaders, HELD_US);
     }
     // A setting may be so bad that not everything is committed in time.
-    simulate_with(&setting.0, 1, None, Probe::default()).expect("the scenario is complete")
-}
-
-/// Transactions per second that were committed while they were submitted.
-fn throughput(report: &Report, seconds: u64) -> f64 {
-    let inside = report.timeline.iter().filter(|second| second.second < seconds);
-    inside.map(|second| second.committed as f64).sum::<f64>() / seconds as f64
+    setting.run_any(1)
 }
 
 pub fn table(effort: &Effort) {
@@ -53,7 +43,7 @@ pub fn table(effort: &Effort) {
         for is_attacked in [false, true] {
             for (engine, parameter, _) in ENGINES {
                 let report = run(engine, parameter, ms, is_attacked, effort);
-                let rate = throughput(&report, seconds);
+                let rate = throughput(&report, 0..seconds);
                 curves[cells.len()].push((ms as f64 / 1_000.0, rate));
                 let latency = report.latency.map_or("-".to_owned(), |it| format!("{} / {}", it.p50 / 1_000, it.p99 / 1_000));
                 cells.push(format!("{rate:.0}, {latency}"));
@@ -84,7 +74,5 @@ fn draw(file: &str, title: &str, points: [Vec<(f64, f64)>; 2], effort: &Effort) 
         scale: Scale::Count(RATE),
         curves,
     };
-    let path = Path::new(IMAGES).join(format!("{file}.svg"));
-    std::fs::write(&path, plot.svg()).expect("docs/images can be written");
-    eprintln!("wrote {}", path.display());
+    write_plot(file, &plot);
 }

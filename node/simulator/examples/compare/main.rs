@@ -1,4 +1,4 @@
-//! Compares the engines in the same networks, and Autobahn and NeoBFT with their papers. Prints Markdown for the documentation.
+//! Compares the engines in the same networks, and engines with their papers. Prints Markdown for the documentation.
 //!
 //! ```text
 //! cargo run -p corniche-simulator --example compare -- [quick|full] [model|…]… [seeds=N]
@@ -8,19 +8,25 @@
 
 #![allow(clippy::print_stdout)] // The tables are the result.
 
+mod attacks;
 mod away;
 mod blips;
 #[path = "../common/mod.rs"]
 mod common;
+mod contention;
 mod engines;
 mod hedging;
 mod model;
 mod neobft;
+mod scale;
 mod setting;
+mod view_changes;
 
 use common::Section;
 
-const SECTIONS: [Section; 7] = [
+/// Number of sections that a run without names executes. The others are parts of these.
+const USUAL: usize = 9;
+const SECTIONS: [Section; 14] = [
     ("model", model::table),
     ("blips", blips::tables),
     ("engines", engines::latencies),
@@ -28,8 +34,15 @@ const SECTIONS: [Section; 7] = [
     ("away", away::table),
     ("neobft", neobft::tables),
     ("hedging", hedging::table),
+    ("attacks", attacks::tables),
+    ("scale", scale::tables),
+    ("minority", attacks::minority),
+    ("view-changes", view_changes::table),
+    ("contention", contention::table),
+    ("uplink", scale::uplink),
+    ("mir-faults", scale::faults),
 ];
 
 fn main() {
-    common::run_sections(&SECTIONS, SECTIONS.len());
+    common::run_sections(&SECTIONS, USUAL);
 }

@@ -2,15 +2,20 @@
 
 use crate::common::{FIVE_REGIONS, LOCK_STEP, measured};
 use corniche_simulator::{
-    Probe, Report, Scenario, Verdict,
-    scenario::{Cost, Disk, Fault, parse},
+    Probe, Report, Sample, Scenario, Spread, Verdict,
+    plot::{COLOURS, Curve, Plot, Scale},
+    scenario::{Adversary, Cost, Disk, Fault, Links, parse},
     simulate_with,
 };
+use std::{ops::Range, path::Path};
 
 pub use corniche_simulator::scenario::EngineName as Engine;
 
 /// The four regions of Autobahn's paper.
 const FOUR_REGIONS: &str = include_str!("../../../../testnet/scenarios/four-regions.toml");
+
+/// Directory of the plots.
+const IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/images");
 
 /// Engines that the papers' blips are about.
 pub const BOTH: [Engine; 2] = [Engine::MahiMahi, Engine::Autobahn];
@@ -71,7 +76,8 @@ impl Setting {
         Self::of(&format!("{head}[network]\ndelay_ms = 2\njitter = 0.2\n[load]\nrate = 200\n"), engine, nodes)
     }
 
-    fn of(text: &str, engine: Engine, nodes: usize) -> Self {
+    /// The network and the load of a scenario file.
+    pub fn of(text: &str, engine: Engine, nodes: usize) -> Self {
         let mut scenario = parse(text).expect("the scenario is part of the repository");
         scenario.engine = engine.id().to_owned();
         scenario.nodes = nodes;
@@ -110,6 +116,19 @@ impl Setting {
         self
     }
 
+    /// From `at_us` to `until_us`, all that these nodes send takes longer.
+    pub fn slow_egress(self, nodes: Vec<usize>, at_us: u64, until_us: u64, extra_us: u64) -> Self {
+        let links = Links::Between { from: nodes, to: (0..self.0.nodes).collect() };
+        self.fault(Fault::Delay { at_us, until_us, links, extra_us })
+    }
+
+    /// An adversary that holds messages back for at most `held_us`.
+    pub fn adversary(mut self, adversary: Adversary, held_us: u64) -> Self {
+        self.0.network.adversary = adversary;
+        self.0.network.adversary_delay_us = held_us;
+        self
+    }
+
     pub fn run(&self, seed: u64) -> Report {
         measured(&self.0, seed, Probe::default())
     }
@@ -118,10 +137,80 @@ impl Setting {
 impl Setting {
     /// Like [`Self::run`], but an engine may leave transactions uncommitted at the end.
     pub fn run_any(&self, seed: u64) -> Report {
-        let report = simulate_with(&self.0, seed, None, Probe::default()).expect("the scenario is complete");
+        self.run_probed(seed, Probe::default())
+    }
+
+    /// Like [`Self::run_any`], with an observer.
+    pub fn run_probed(&self, seed: u64, probe: Probe) -> Report {
+        let report = simulate_with(&self.0, seed, None, probe).expect("the scenario is complete");
         assert_ne!(report.verdict, Verdict::Diverged, "{}", report.text());
         report
     }
+}
+
+/// Transactions that were committed in these seconds of the run, per second.
+pub fn throughput(report: &Report, seconds: Range<u64>) -> f64 {
+    let length = seconds.end - seconds.start;
+    let inside = report.timeline.iter().filter(|second| seconds.contains(&second.second));
+    inside.map(|second| second.committed as f64).sum::<f64>() / length as f64
+}
+
+/// Plots the transactions that runs committed in each second.
+pub fn plot_throughput<'a>(file: &str, title: &str, seconds: u64, runs: impl IntoIterator<Item = (&'static str, &'a Report)>) {
+    let points = |report: &Report| report.timeline.iter().map(|it| (it.second as f64 + 0.5, it.committed as f64)).collect();
+    let curve =
+        |((name, report), colour): ((&'static str, &Report), &&'static str)| Curve { name, colour, points: points(report) };
+    let curves: Vec<_> = runs.into_iter().zip(&COLOURS).map(curve).collect();
+    let most = curves.iter().flat_map(|curve| &curve.points).map(|(_, count)| *count).fold(1.0, f64::max);
+    let (remark, window) = ("transactions committed in each second", (0.0, seconds as f64));
+    write_plot(file, &Plot { title, remark, axis: "time", blip: None, window, scale: Scale::Count(most), curves });
+}
+
+/// Median latency of the transactions of each second of submission, ms.
+fn medians(report: &Report, seconds: u64) -> Vec<(f64, f64)> {
+    let median = |second: u64| {
+        let spread = Spread::of(&mut latencies(report, second..second + 1))?;
+        Some((second as f64 + 0.5, spread.p50 as f64 / 1_000.0))
+    };
+    (0..seconds).filter_map(median).collect()
+}
+
+/// Latencies of the transactions that were submitted in these seconds, µs.
+pub fn latencies(report: &Report, seconds: Range<u64>) -> Vec<u64> {
+    let submitted = seconds.start * 1_000_000..seconds.end * 1_000_000;
+    let counts = |sample: &&Sample| submitted.contains(&sample.submitted_us);
+    report.transactions.iter().filter(counts).map(|sample| sample.latency_us).collect()
+}
+
+/// Plots the median latency of runs, up to `most_ms`, a power of ten. `blip` is the period of a fault.
+pub fn plot_medians<'a>(
+    (file, title): (&str, &str),
+    (seconds, most_ms): (u64, f64),
+    blip: Option<(&str, f64, f64)>,
+    runs: impl IntoIterator<Item = (&'static str, &'a Report)>,
+) {
+    let curve = |((name, report), colour): ((&'static str, &Report), &&'static str)| Curve {
+        name,
+        colour,
+        points: medians(report, seconds),
+    };
+    let plot = Plot {
+        title,
+        remark: "median of the transactions of each second, submission to commit",
+        axis: "submitted at",
+        blip,
+        window: (0.0, seconds as f64),
+        scale: Scale::Milliseconds(100.0, most_ms),
+        curves: runs.into_iter().zip(&COLOURS).map(curve).collect(),
+    };
+    write_plot(file, &plot);
+}
+
+/// Writes a plot for the documentation.
+pub fn write_plot(file: &str, plot: &Plot<'_>) {
+    let path = Path::new(IMAGES).join(format!("{file}.svg"));
+    std::fs::create_dir_all(IMAGES).and_then(|()| std::fs::write(&path, plot.svg())).expect("docs/images can be written");
+    eprintln!("wrote {}", path.display());
 }
 
 /// Mean of all latencies, ms.

@@ -1,0 +1,184 @@
+//! Experiments of Mir-BFT's paper: growing committees with a limited uplink (figures 4 and 6), a crashed leader (figure 10) and a
+//! straggler (§9.5).
+
+use crate::{
+    common::Effort,
+    setting::{Engine, Setting, plot_throughput, throughput},
+};
+use corniche_engine::TraceEvent;
+use corniche_simulator::{Micros, Probe, Report, scenario::Fault};
+use std::{cell::RefCell, rc::Rc};
+
+/// Bytes per second that a validator can send: 100 Mbit/s, a tenth of the paper's.
+const UPLINK: u64 = 12_500_000;
+/// The paper's larger transactions.
+const TX_BYTES: u32 = 3_500;
+/// Transactions per second: 70 % of what all uplinks together can copy to all validators.
+const RATE: f64 = 2_500.0;
+/// Numbers of validators, and the time between two batches of Mir-BFT, ms: about the paper's.
+const SIZES: [(usize, u64); 5] = [(4, 500), (10, 500), (16, 500), (31, 500), (64, 1_000)];
+/// The paper's maximum of a batch, bytes: an interval of Mir-BFT exceeds the default.
+const BATCH_BYTES: u64 = 2 << 20;
+/// Longer than a batch takes to all others, ms.
+const PATIENT_MS: u64 = 4_000;
+
+/// An engine, its `resend_ms` if that is not the default, and the largest committee that is affordable.
+type Variant = (Engine, Option<u64>, usize);
+
+/// Repeated requests for batches fill the uplinks of large committees, so that runs with the defaults take long.
+const VARIANTS: [Variant; 7] = [
+    (Engine::Autobahn, None, 31),
+    (Engine::QuePaxa, None, 16),
+    (Engine::QuePaxa, Some(PATIENT_MS), 31),
+    (Engine::Racs, None, 16),
+    (Engine::Racs, Some(PATIENT_MS), 31),
+    (Engine::Mir, None, 16),
+    (Engine::Mir, Some(PATIENT_MS), 64),
+];
+/// Commits of the first seconds do not count.
+const FROM: u64 = 4;
+
+fn limited(engine: Engine, nodes: usize, batch_ms: u64) -> Setting {
+    let mut setting = Setting::five_regions(engine, nodes).rate(RATE);
+    setting.0.network.bytes_per_second = UPLINK;
+    setting.0.load.tx_bytes = TX_BYTES;
+    setting.0.load.patience_us = 600_000_000;
+    match engine {
+        Engine::Mir => setting
+            .parameter("batch_bytes", BATCH_BYTES)
+            .parameter("batch_interval_ms", batch_ms)
+            .parameter("max_stretch", 1)
+            .parameter("idle_ms", 2_000)
+            .parameter("timeout_ms", 20_000),
+        _ => setting,
+    }
+}
+
+/// Transactions per second of a leader that sends all batches to all others.
+fn single_leader(nodes: usize) -> f64 {
+    UPLINK as f64 / ((nodes - 1) as f64 * f64::from(TX_BYTES))
+}
+
+fn title_of(engine: Engine, resend_ms: Option<u64>) -> String {
+    let resend = resend_ms.map_or(String::new(), |ms| format!(", `resend_ms` {ms}"));
+    format!("{}{resend}", engine.title())
+}
+
+/// Throughput, median latency, and bytes that a validator sends for each committed byte.
+fn measure(engine: Engine, resend_ms: Option<u64>, (nodes, batch_ms): (usize, u64)) -> String {
+    let seconds = if nodes > 16 { 7 } else { 10 };
+    let setting = limited(engine, nodes, batch_ms).seconds(seconds);
+    let report = resend_ms.into_iter().fold(setting, |setting, ms| setting.parameter("resend_ms", ms)).run_any(1);
+    let sent = report.bytes as f64 / nodes as f64 / (report.committed * u64::from(TX_BYTES)) as f64;
+    let p50 = report.latency.map_or(0, |it| it.p50 / 1_000);
+    format!("{:.0}, {p50}, {sent:.2}", throughput(&report, FROM..seconds))
+}
+
+pub fn uplink(effort: &Effort) {
+    let sizes = if effort.full { &SIZES[..] } else { &SIZES[..2] };
+    let row = |name: &str, cell: &dyn Fn((usize, u64)) -> String| {
+        println!("| {name} | {} |", sizes.iter().map(|size| cell(*size)).collect::<Vec<_>>().join(" | "));
+    };
+    let title = format!("{RATE:.0} tx/s of {TX_BYTES} B: tx/s, p50 in ms, bytes sent by a validator per byte");
+    row(&title, &|(nodes, _)| format!("n = {nodes}"));
+    row("---", &|_| "---".to_owned());
+    row("one leader sends all, at most (calculated)", &|(nodes, _)| format!("{:.0}", single_leader(nodes)));
+    for (engine, resend_ms, largest) in VARIANTS {
+        let cell = |size: (usize, u64)| if size.0 > largest { String::new() } else { measure(engine, resend_ms, size) };
+        row(&title_of(engine, resend_ms), &cell);
+    }
+    println!();
+}
+
+const NODES: usize = 16;
+const VICTIM: usize = 3;
+const FAULT_AT: u64 = 10;
+const LIGHT: f64 = 500.0;
+
+/// A fault of a leader of sixteen.
+struct Case {
+    name: &'static str,
+    timeout_ms: u64,
+    seconds: u64,
+    harm: fn(Setting) -> Setting,
+}
+
+fn crash(setting: Setting) -> Setting {
+    setting.fault(Fault::Crash { at_us: FAULT_AT * 1_000_000, nodes: vec![VICTIM], restart_at_us: None })
+}
+
+/// Three quarters of the timeout, as in the paper.
+fn straggle(setting: Setting) -> Setting {
+    let until_us = setting.0.duration_us;
+    let timeout_us = setting.0.engine_config["timeout_ms"] * 1_000;
+    setting.slow_egress(vec![VICTIM], FAULT_AT * 1_000_000, until_us, timeout_us * 3 / 4)
+}
+
+const CASES: [Case; 4] = [
+    Case { name: "crash, timeout 4 s", timeout_ms: 4_000, seconds: 60, harm: crash },
+    Case { name: "crash, timeout 8 s", timeout_ms: 8_000, seconds: 60, harm: crash },
+    Case { name: "straggler, 3 s late, timeout 4 s", timeout_ms: 4_000, seconds: 60, harm: straggle },
+    Case { name: "straggler, 15 s late, timeout 20 s", timeout_ms: 20_000, seconds: 120, harm: straggle },
+];
+
+/// A run, and the times at which a validator entered an epoch after the fault, ms.
+struct Run {
+    report: Report,
+    entered: Vec<u64>,
+}
+
+impl Case {
+    fn run(&self) -> Run {
+        let setting = Setting::five_regions(Engine::Mir, NODES).rate(LIGHT).seconds(self.seconds);
+        let mut setting = (self.harm)(setting.parameter("timeout_ms", self.timeout_ms));
+        setting.0.load.patience_us = 600_000_000;
+        let entered: Rc<RefCell<Vec<u64>>> = Rc::default();
+        let seen = entered.clone();
+        let observer = Box::new(move |now: Micros, node: usize, event: &TraceEvent| {
+            let ms = (now - Micros::START).0 / 1_000;
+            if let TraceEvent::Note { name, .. } = event
+                && (node, name.as_str()) == (0, "epoch-entered")
+                && ms >= FAULT_AT * 1_000
+            {
+                seen.borrow_mut().push(ms - FAULT_AT * 1_000);
+            }
+        });
+        let report = setting.run_probed(1, Probe { observer: Some(observer), tune: None });
+        Run { report, entered: entered.take() }
+    }
+
+    fn print(&self, Run { report, entered }: &Run) {
+        let tx_s = |from: u64, until: u64| throughput(report, from..until);
+        println!(
+            "| {} | {:.0} | {:.2} | {:.0} | {:.0} | {} | {} |",
+            self.name,
+            tx_s(5, FAULT_AT),
+            report.stalled_us as f64 / 1_000_000.0,
+            tx_s(FAULT_AT, FAULT_AT + 20),
+            tx_s(self.seconds - 10, self.seconds),
+            entered.first().map_or("never".to_owned(), |ms| format!("{:.2} s", *ms as f64 / 1_000.0)),
+            entered.len(),
+        );
+    }
+}
+
+pub fn faults(effort: &Effort) {
+    println!(
+        "| Mir-BFT, n = 16, {LIGHT:.0} tx/s: validator {VICTIM} from 10 s on | tx/s before | longest stall, s | tx/s of the 20 s after | of the last 10 s | first epoch without it after | epochs entered |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let cases = if effort.full { &CASES[..] } else { &CASES[..1] };
+    let runs: Vec<_> = cases.iter().map(|case| (case, case.run())).collect();
+    runs.iter().for_each(|(case, run)| case.print(run));
+    println!();
+    if effort.full {
+        let shown = runs.iter().filter(|(case, _)| case.timeout_ms == 4_000);
+        let shown = shown.map(|(case, run)| (case.name, &run.report));
+        plot_throughput("mir-leader-fails", "Mir-BFT: one leader of sixteen fails at 10 s", 60, shown);
+    }
+}
+
+pub fn tables(effort: &Effort) {
+    uplink(effort);
+    faults(effort);
+}
