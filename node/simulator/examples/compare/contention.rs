@@ -62,7 +62,7 @@ pub fn table(effort: &Effort) {
         "| Baxos: proposers at the same time | equation 3.1: back-offs | their length, RTT_max | no refusals, as in the paper: mean / p99, ms | last of them | messages | refusals: mean / p99, ms | last of them | messages |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    let seeds = effort.seconds(10, 50);
+    let seeds = effort.seconds(10, 20);
     for proposers in PROPOSERS {
         let (backoffs, length) = expected(proposers);
         let run = |nack| cell(&(1..=seeds).map(|seed| burst(proposers, nack, seed)).collect::<Vec<_>>());

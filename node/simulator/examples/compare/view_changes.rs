@@ -7,7 +7,7 @@ use crate::{
     setting::{ALL, Engine, Setting, latencies, plot_medians, throughput},
 };
 use corniche_engine::TraceEvent;
-use corniche_simulator::{Micros, Probe, Report, Spread};
+use corniche_simulator::{Micros, Probe, Report, Sample, Spread};
 use std::{cell::RefCell, collections::BTreeMap, ops::Range, rc::Rc};
 
 const NODES: usize = 5;
@@ -16,8 +16,8 @@ const RATE: f64 = 200.0;
 const EXTRA_US: u64 = 4_000_000;
 /// Each attack takes this long, s.
 const LENGTH: u64 = 4;
-/// Starts of the attacks, s.
-const STARTS: [u64; 6] = [10, 15, 20, 25, 30, 35];
+/// Time from one attack to the next, s.
+const PERIOD: u64 = 5;
 const SECONDS: u64 = 60;
 /// Submitted before, during and after all attacks, s. The first attack already delays the last second before it.
 const BEFORE: Range<u64> = 4..9;
@@ -81,6 +81,16 @@ impl Run {
         milliseconds(Spread::of(&mut latencies(&self.report, seconds)))
     }
 
+    /// During the attacks, without the clients of the attacked validator.
+    fn latency_of_others(&self) -> String {
+        let is_other = |sample: &&Sample| {
+            let second = sample.submitted_us / 1_000_000;
+            DURING.contains(&second) && sample.client != self.victims[((second - DURING.start) / PERIOD) as usize]
+        };
+        let samples = self.report.transactions.iter().filter(is_other);
+        milliseconds(Spread::of(&mut samples.map(|sample| sample.latency_us).collect::<Vec<_>>()))
+    }
+
     /// Share of the transactions of the attack that were committed before their clients gave up.
     fn in_time(&self) -> f64 {
         let all = latencies(&self.report, DURING);
@@ -90,12 +100,13 @@ impl Run {
     fn print(&self) {
         let victims: Vec<_> = self.victims.iter().map(usize::to_string).collect();
         println!(
-            "| {}{} | {} | {} | {} | {} | {:.1} % | {:.1} % |",
+            "| {}{} | {} | {} | {} | {} | {} | {:.1} % | {:.1} % |",
             self.engine.title(),
             if self.has_paper_timeout { ", timer 5 s" } else { "" },
             victims.join(" "),
             self.latency(BEFORE),
             self.latency(DURING),
+            self.latency_of_others(),
             self.latency(AFTER),
             100.0 * throughput(&self.report, DURING) / RATE,
             100.0 * self.in_time(),
@@ -106,7 +117,7 @@ impl Run {
 /// Finds the leader at the start of each attack, and slows it down. Runs are functions of the scenario, so a run without the later
 /// attacks shows the leader. Returns the attacked validators, too.
 fn attack(setting: Setting) -> (Setting, Vec<usize>) {
-    STARTS.into_iter().fold((setting, Vec::new()), |(setting, mut victims), start| {
+    DURING.step_by(PERIOD as usize).fold((setting, Vec::new()), |(setting, mut victims), start| {
         let victim = leader(&setting, start);
         victims.push(victim);
         (setting.slow_egress(vec![victim], start * 1_000_000, (start + LENGTH) * 1_000_000, EXTRA_US), victims)
@@ -131,9 +142,9 @@ fn leader(setting: &Setting, at_s: u64) -> usize {
 
 pub fn table(effort: &Effort) {
     println!(
-        "| engine | attacked | submitted before: mean / p50 / p99, ms | during | after | committed during, of submitted | of those within 8 s |"
+        "| engine | attacked | submitted before: mean / p50 / p99, ms | during | during, clients of the others | after | committed during, of submitted | of those within 8 s |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     // The paper's timer, where there is one. Engines with a timer also run with their own.
     let paper = ALL.map(|engine| Run::new(engine, timer(engine)));
     paper.iter().for_each(Run::print);
