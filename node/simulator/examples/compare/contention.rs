@@ -70,3 +70,24 @@ pub fn table(effort: &Effort) {
     }
     println!();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of the specification for five proposers.
+    #[test]
+    fn probabilities_are_those_of_the_thesis() {
+        for (exponent, expected) in [(2, 0.06), (3, 0.32), (4, 0.59), (5, 0.77), (6, 0.88)] {
+            let probability = success(exponent, 5);
+            assert!((probability - expected).abs() < 0.005, "exponent {exponent}: {probability}");
+        }
+        assert_eq!(expected(1), (0.0, 0.0), "a proposer without others needs no back-off");
+        assert!(expected(2).0 < expected(3).0 && expected(3).0 < expected(5).0);
+    }
+
+    #[test]
+    fn all_proposers_of_a_burst_commit() {
+        assert_eq!(burst(5, 0, 1).committed, 5);
+    }
+}

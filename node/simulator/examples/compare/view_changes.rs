@@ -156,3 +156,18 @@ pub fn table(effort: &Effort) {
     }
     println!();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_simulator::scenario::Fault;
+
+    /// The first leader of SADL-RACS is validator 0, and leaders change only when they fail.
+    #[test]
+    fn attacker_finds_the_leader() {
+        let setting = Setting::of(BAXOS_REGIONS, Engine::Racs, NODES).rate(RATE);
+        assert_eq!(leader(&setting, 4), 0);
+        let crashed = Fault::Crash { at_us: 1_000_000, nodes: vec![0], restart_at_us: None };
+        assert_eq!(leader(&setting.fault(crashed), 8), 1);
+    }
+}
