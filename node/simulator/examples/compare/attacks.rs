@@ -183,7 +183,7 @@ fn rows(network: &str, engines: &[Engine], effort: &Effort) -> Vec<Row> {
 pub fn minority(effort: &Effort) {
     let attacked = rows(SADL_REGIONS, &ALL, effort);
     if effort.full {
-        let names = ("attack-minority", "Two random validators of five are 500 ms late");
+        let names = ("attack-minority", "Two random validators are 500 ms late");
         let runs = attacked.iter().map(|row| (row.engine.title(), &row.light));
         plot_medians(names, (seconds(effort), 10_000.0), None, runs);
     }

@@ -176,8 +176,8 @@ pub fn faults(effort: &Effort) {
     runs.iter().for_each(|(case, run)| case.print(run));
     println!();
     if effort.full {
-        let shown = runs.iter().filter(|(case, _)| case.timeout_ms == 4_000);
-        let shown = shown.map(|(case, run)| (case.name, &run.report));
+        let short = runs.iter().filter(|(case, _)| case.timeout_ms == 4_000);
+        let shown = ["crash", "straggler"].into_iter().zip(short.map(|(_, run)| &run.report));
         plot_throughput("mir-leader-fails", "Mir-BFT: one leader of sixteen fails at 10 s", 50, shown);
     }
 }

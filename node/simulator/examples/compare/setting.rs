@@ -196,7 +196,7 @@ pub fn plot_medians<'a>(
     };
     let plot = Plot {
         title,
-        remark: "median of the transactions of each second, submission to commit",
+        remark: "median of each second, submission to commit",
         axis: "submitted at",
         blip,
         window: (0.0, seconds as f64),
