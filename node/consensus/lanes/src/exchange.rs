@@ -14,6 +14,8 @@ pub const MAX_OPEN_BATCHES: u64 = 8;
 pub const MAX_AHEAD: u64 = 4 * MAX_OPEN_BATCHES;
 /// A missing batch is asked for this often, then only if something still needs it.
 const MAX_ATTEMPTS: usize = 64;
+/// It is asked for at least once in so many calls of [`Exchange::ask_again`].
+const MAX_PATIENT_CALLS: usize = 8;
 /// Own batches are sent again at least once in so many calls of [`Exchange::announce_again`].
 const MAX_QUIET_CALLS: u64 = 64;
 /// Missing batches of one lane that one validator may let others ask for.
@@ -64,6 +66,8 @@ struct Wanted {
     /// The validator that knows of it.
     source: ValidatorIndex,
     attempts: usize,
+    /// Calls of [`Exchange::ask_again`] since it is missing.
+    calls: usize,
 }
 
 /// The batches of all authors, and their exchange. `delivered` is always the last delivered batch of each lane.
@@ -263,14 +267,21 @@ impl Exchange {
             // Whatever needs it asks again.
             return None;
         }
-        self.wanted.insert((author, tip), Wanted { source, attempts: 0 });
+        self.wanted.insert((author, tip), Wanted { source, attempts: 0, calls: 0 });
         self.ask_for(author, tip)
     }
 
-    /// Asks for all missing batches again, each time another validator.
+    /// Asks for missing batches again, each time another validator. Twice as many calls pass each time: over a slow link the first
+    /// copy may still be on its way, and more copies delay everything else.
     pub fn ask_again(&mut self) -> Vec<Action> {
-        let wanted: Vec<_> = self.wanted.keys().copied().collect();
-        wanted.into_iter().filter_map(|(author, tip)| self.ask_for(author, tip)).collect()
+        let mut due = Vec::new();
+        for (key, wanted) in &mut self.wanted {
+            wanted.calls += 1;
+            if wanted.calls.is_power_of_two() || wanted.calls.is_multiple_of(MAX_PATIENT_CALLS) {
+                due.push(*key);
+            }
+        }
+        due.into_iter().filter_map(|(author, tip)| self.ask_for(author, tip)).collect()
     }
 
     fn ask_for(&mut self, author: ValidatorIndex, tip: Tip) -> Option<Action> {

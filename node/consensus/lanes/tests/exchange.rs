@@ -90,6 +90,16 @@ fn missing_batches_are_asked_for() {
     assert_eq!((here.lanes.count(), here.wanted()), (1, 0));
 }
 
+/// Copies that are on their way over a slow link are not multiplied.
+#[test]
+fn missing_batches_are_asked_for_more_and_more_seldom() {
+    let (mut author, mut here) = (exchange(OTHER), exchange(ME));
+    let tip = here.lanes.tip(&make(&mut author, OTHER, "late"));
+    assert!(here.want(OTHER, tip, OTHER).is_some());
+    let calls: Vec<usize> = (1..=24).filter(|_| !here.ask_again().is_empty()).collect();
+    assert_eq!(calls, [1, 2, 4, 8, 16, 24]);
+}
+
 #[test]
 fn nothing_counts_before_it_is_on_disk() {
     let (mut author, mut here) = (exchange(OTHER), exchange(ME));

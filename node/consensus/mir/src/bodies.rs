@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub const MAX_BODIES: usize = 8;
 /// Maximum number of missing bodies that are fetched at once.
 const MAX_FETCHES: usize = 32;
+/// The time until a body is asked for again doubles this often.
+const MAX_DOUBLINGS: usize = 4;
 
 struct Fetch {
     attempts: usize,
@@ -109,7 +111,9 @@ impl Mir {
             }
             let attempts = fetch.map_or(0, |fetch| fetch.attempts);
             let Some(peer) = self.holder(sn, digest, attempts) else { return };
-            let overdue_at = TimestampMs(self.now.0.saturating_add(self.config.resend_ms));
+            // Over a slow link the first copy may still be on its way, and more copies delay everything else.
+            let patience = self.config.resend_ms.saturating_mul(1 << attempts.min(MAX_DOUBLINGS));
+            let overdue_at = TimestampMs(self.now.0.saturating_add(patience));
             self.bodies.fetches.insert((sn, digest), Fetch { attempts: attempts + 1, overdue_at });
             self.send(peer, &Message::FetchBody { sn, digest });
         }
