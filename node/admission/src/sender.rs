@@ -190,12 +190,17 @@ impl SenderQueue {
         }
     }
 
-    /// Makes this node responsible for the transactions that it would propose at some time; returns true if this changes any.
-    pub fn hand_over(&mut self) -> bool {
-        let responsibilities = self.entries.values_mut().map(|entry| &mut entry.responsibility);
-        let others = responsibilities.filter(|it| it.position.is_some() && !it.is_responsible);
-        let changed = others.map(|it| it.is_responsible = true).count() > 0;
-        self.is_responsible |= changed;
+    /// Makes this node responsible for the waiting transactions that it would propose at some time. Returns those for which it was
+    /// not.
+    pub fn hand_over(&mut self) -> Vec<VerifiedTransaction> {
+        let waiting = self.entries.values_mut().filter(|entry| entry.is_waiting());
+        let others = waiting.filter(|entry| entry.responsibility.position.is_some() && !entry.responsibility.is_responsible);
+        let changed = others.map(|entry| {
+            entry.responsibility.is_responsible = true;
+            entry.transaction.clone()
+        });
+        let changed: Vec<_> = changed.collect();
+        self.is_responsible |= !changed.is_empty();
         changed
     }
 

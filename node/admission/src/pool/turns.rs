@@ -117,12 +117,13 @@ impl Pool {
         }
     }
 
-    /// This node proposes nothing for now. So it is responsible for what it would have proposed, also in place of others: they get it
-    /// at the end of the turn, as if users had submitted it here.
-    pub fn hand_over(&mut self) {
-        let changed: Vec<Address> =
-            self.senders.iter_mut().filter_map(|(sender, queue)| queue.hand_over().then_some(*sender)).collect();
-        changed.into_iter().for_each(|sender| self.reindex(sender));
+    /// This node proposes nothing for now. So it is responsible for what it would have proposed, also in place of others, as if users
+    /// had submitted it here. Returns what it was not responsible for, per sender in nonce order, to be forwarded now.
+    pub fn hand_over(&mut self) -> Vec<VerifiedTransaction> {
+        let handed_over = self.senders.iter_mut().map(|(sender, queue)| (*sender, queue.hand_over()));
+        let changed: Vec<_> = handed_over.filter(|(_, transactions)| !transactions.is_empty()).collect();
+        changed.iter().for_each(|(sender, _)| self.reindex(*sender));
+        changed.into_iter().flat_map(|(_, transactions)| transactions).collect()
     }
 
     /// Updates the standing of a pooled transaction that arrived again.

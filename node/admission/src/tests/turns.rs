@@ -254,13 +254,19 @@ fn owner_that_proposes_nothing_hands_over() {
     world.admit_as(&draft(2, 0), copy(1)).unwrap();
     let batch = world.pool.cut(1 << 20, 30_000_000, &world.accounts, world.base_fee).unwrap();
     world.admit_as(&draft(3, 0), copy(0)).unwrap();
-    world.pool.hand_over();
+    let hand_over = |world: &mut World| {
+        let handed_over = world.pool.hand_over();
+        world.pool.assert_consistent();
+        handed_over.iter().map(|it| number_of(it.sender())).collect::<Vec<_>>()
+    };
+    assert_eq!(hand_over(&mut world), [2, 3], "a batch has the first one");
+    assert!(hand_over(&mut world).is_empty());
     world.wait(TURN_MS);
-    assert_eq!(overdue(&mut world, 9), [(1, 2, 0), (1, 3, 0)], "a batch has the first one");
+    assert_eq!(overdue(&mut world, 9), [(1, 2, 0), (1, 3, 0)]);
     world.pool.requeue(batch);
-    world.pool.hand_over();
+    assert_eq!(hand_over(&mut world), [1]);
     world.wait(TURN_MS);
-    assert_eq!(overdue(&mut world, 9), [(1, 1, 0), (2, 2, 0), (2, 3, 0)], "the batch came back");
+    assert_eq!(overdue(&mut world, 9), [(1, 1, 0), (2, 2, 0), (2, 3, 0)]);
     assert_eq!(world.cut(), [(1, 0), (3, 0), (2, 0)], "they stay here, too");
 }
 

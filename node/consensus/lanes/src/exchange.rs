@@ -122,6 +122,8 @@ impl Exchange {
 
     pub fn peer_up(&mut self, peer: ValidatorIndex) {
         self.connected.insert(peer);
+        // Requests to a validator without a connection were lost.
+        self.wanted.values_mut().for_each(|wanted| wanted.calls = 0);
     }
 
     pub fn peer_down(&mut self, peer: ValidatorIndex) {

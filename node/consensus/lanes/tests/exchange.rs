@@ -98,6 +98,8 @@ fn missing_batches_are_asked_for_more_and_more_seldom() {
     assert!(here.want(OTHER, tip, OTHER).is_some());
     let calls: Vec<usize> = (1..=24).filter(|_| !here.ask_again().is_empty()).collect();
     assert_eq!(calls, [1, 2, 4, 8, 16, 24]);
+    here.peer_up(OTHER);
+    assert!(!here.ask_again().is_empty(), "earlier requests may be lost");
 }
 
 #[test]

@@ -43,6 +43,11 @@ impl Bodies {
         self.find(sn, digest).map(|body| &body.proposal)
     }
 
+    /// Requests to a member without a connection were lost: the next ones leave at once.
+    pub fn ask_again(&mut self) {
+        self.fetches.values_mut().for_each(|fetch| *fetch = Fetch { attempts: 0, overdue_at: TimestampMs(0) });
+    }
+
     /// True if the body is present. The null batch has none.
     pub fn has(&self, sn: Sn, digest: B256) -> bool {
         digest == NULL || self.get(sn, digest).is_some()

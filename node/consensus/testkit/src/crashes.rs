@@ -114,7 +114,7 @@ impl<C: CrashEngine> Kit for CrashKit<C> {
     }
 }
 
-/// The same for scenarios.
+/// The engines of scenarios.
 pub struct CrashSubject<C: CrashEngine> {
     pub config: C::Config,
     committee: Committee,
