@@ -43,9 +43,11 @@ impl Bodies {
         self.find(sn, digest).map(|body| &body.proposal)
     }
 
-    /// Requests to a member without a connection were lost: the next ones leave at once.
-    pub fn ask_again(&mut self) {
-        self.fetches.values_mut().for_each(|fetch| *fetch = Fetch { attempts: 0, overdue_at: TimestampMs(0) });
+    /// Requests to a member without a connection were lost: the next ones leave by this time.
+    pub fn ask_by(&mut self, at: TimestampMs) {
+        for fetch in self.fetches.values_mut() {
+            *fetch = Fetch { attempts: 0, overdue_at: fetch.overdue_at.min(at) };
+        }
     }
 
     /// True if the body is present. The null batch has none.

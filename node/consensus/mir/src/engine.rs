@@ -108,7 +108,7 @@ impl Engine for Mir {
             Input::Deadline => self.handle_deadline(),
             Input::PeerUp(peer) => {
                 self.absence.note_up(peer, self.now);
-                self.bodies.ask_again();
+                self.bodies.ask_by(TimestampMs(self.now.0.saturating_add(self.config.resend_ms)));
                 self.send_status(Recipients::One(peer), true);
             }
             // Lost messages are asked for by timers.
