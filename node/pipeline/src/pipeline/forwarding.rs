@@ -29,7 +29,7 @@ const MAX_BATCHING_DELAY_MS: u64 = 20;
 /// with the engine's batches.
 const MAX_REFORWARDED: usize = 256;
 const MAX_REFORWARDED_BYTES: usize = 256 << 10;
-/// Maximum number of transactions that are forwarded at once when the engine stops to let this node propose.
+/// Maximum number of transactions that are forwarded at once when the engine does not let this node propose any more.
 const MAX_HANDED_OVER: usize = 4_096;
 /// Minimum number of validators that get a new transaction at once, and interval of repeated forwarding.
 const INITIAL_RECIPIENTS: usize = 2;
@@ -268,7 +268,7 @@ impl Pipeline {
     /// If the engine does not let this node propose: it forwards what it would have proposed.
     pub(super) fn hand_over(&mut self) {
         if !self.forwarding.proposes() {
-            // What exceeds the limit follows at the end of the turn.
+            // The others follow at the end of the turn.
             let handed_over = self.pool.hand_over();
             handed_over.iter().take(MAX_HANDED_OVER).for_each(|transaction| self.forward(transaction));
         }
