@@ -165,12 +165,12 @@ impl Mir {
         let is_late = awaited.is_some_and(|(_, at)| at <= self.now);
         let skipped =
             awaited.filter(|(awaited, _)| is_late || self.is_led_by_absent(*awaited)).map(|(awaited, _)| awaited.plus(1));
-        let overdue = self.overdue().next().filter(|_| self.is_normal()).map(|_| epoch.plus(1));
+        let overdue = self.overdue_leaders().next().filter(|_| self.is_normal()).map(|_| epoch.plus(1));
         let suspicion = skipped.or(overdue).map(|least| self.next_led_by_present(least));
         let help = self.seeks().filter(|_| self.is_normal()).max(self.helped());
         let suspicion = suspicion.max(help);
-        let is_timely = !is_late && self.timers.numbers.values().all(|timer| timer.ends_at() > self.now);
-        self.timers.keeps_timeout = is_timely && suspicion.is_some();
+        let is_timely = || !is_late && self.timers.numbers.values().all(|timer| timer.ends_at() > self.now);
+        self.timers.keeps_timeout = suspicion.is_some() && is_timely();
         if suspicion != self.timers.suspicion {
             self.timers.suspicion = suspicion;
             self.timers.announced = self.timers.announced.max(suspicion.unwrap_or_default());
@@ -186,13 +186,13 @@ impl Mir {
 
     /// When a number is overdue, unless its leader is heard meanwhile.
     fn overdue_at(&self, timer: &NumberTimer) -> TimestampMs {
-        let absent = self.absence.begins_at(timer.leader, &self.config).map(|at| at.max(timer.started));
-        absent.into_iter().fold(timer.ends_at(), TimestampMs::min)
+        let absent = self.absence.begins_at(timer.leader, &self.config);
+        absent.map_or(timer.ends_at(), |at| at.max(timer.started).min(timer.ends_at()))
     }
 
-    /// M11: numbers that are overdue, lowest first.
-    fn overdue(&self) -> impl Iterator<Item = Sn> {
-        self.timers.numbers.iter().filter(|(_, timer)| self.overdue_at(timer) <= self.now).map(|(sn, _)| *sn)
+    /// M11: leaders of overdue numbers, lowest numbers first.
+    fn overdue_leaders(&self) -> impl Iterator<Item = ValidatorIndex> {
+        self.timers.numbers.values().filter(|timer| self.overdue_at(timer) <= self.now).map(|timer| timer.leader)
     }
 
     fn is_led_by_absent(&self, epoch: EpochNumber) -> bool {
@@ -226,11 +226,9 @@ impl Mir {
         let overdue = lowest.filter(|timer| timer.ends_at() <= self.now).map(|timer| timer.leader);
         let is_half_over = |timer: &&NumberTimer| timer.started.0.saturating_add(timer.timeout_ms / 2) <= self.now.0;
         let late = lowest.filter(is_half_over).map(|timer| timer.leader);
-        let leaders = self.epoch.leaders.iter().copied();
-        let absent = leaders.filter(|leader| self.is_absent(*leader));
-        let others = self.overdue().map(|sn| self.leader(sn));
+        let absent = self.epoch.leaders.iter().copied().filter(|leader| self.is_absent(*leader));
         let mut suspects: Vec<ValidatorIndex> = Vec::new();
-        for suspect in overdue.into_iter().chain(absent).chain(late).chain(others) {
+        for suspect in overdue.into_iter().chain(absent).chain(late).chain(self.overdue_leaders()) {
             if !suspects.contains(&suspect) {
                 suspects.push(suspect);
             }

@@ -156,6 +156,11 @@ impl Forwarding {
         Some(u32::try_from(ahead).expect("a committee is small"))
     }
 
+    /// True if this node owns the sender in the current rotation.
+    fn owns(&self, now: TimestampMs, sender: &Address) -> bool {
+        self.rotation.as_ref().is_some_and(|rotation| self.position_by(rotation, now, sender) == Some(0))
+    }
+
     /// True if a node that still uses the previous rotation takes us for the owner.
     fn owned_before(&self, now: TimestampMs, sender: &Address) -> bool {
         let previous = self.previous.as_ref().filter(|(_, until)| now <= *until);
@@ -408,7 +413,7 @@ impl Pipeline {
     pub(super) fn rotate(&mut self, now: TimestampMs) {
         if self.forwarding.begin_rotation(now) {
             let edge = TimestampMs(now.0.saturating_sub(ROTATION_OVERLAP_MS));
-            self.pool.rotate(edge, |sender| self.forwarding.position(now, sender, true) == Some(0));
+            self.pool.rotate(edge, |sender| self.forwarding.owns(now, sender));
             self.hand_over();
         }
     }

@@ -4,7 +4,7 @@
 use crate::{
     common::Effort,
     contention,
-    setting::{ALL, Engine, Setting, plot_medians, throughput},
+    setting::{ALL, Engine, Setting, Sites, plot_medians, throughput},
     view_changes,
 };
 use corniche_simulator::{Report, Spread, scenario::Adversary};
@@ -21,48 +21,24 @@ const LIGHT: f64 = 200.0;
 const HEAVY: f64 = 2_000.0;
 /// Maximum bytes of a batch under `HEAVY`, so that message delays limit the throughput, and no processor.
 const SMALL_BATCH: u64 = 8 << 10;
-/// Clients do not turn to another validator, µs.
-const PATIENCE_US: u64 = 600_000_000;
 
 /// SADL-RACS: the thesis has no times. Those of 2017 by acomputerscientistlearnsaws.blogspot.com; Osaka is Tokyo + 10 ms.
-const SADL_REGIONS: &str = r#"
-engine = "sadl-racs"
-nodes = 5
-duration = "60s"
-[network]
-regions = ["Sydney", "Tokyo", "Seoul", "Osaka", "Singapore"]
-rtt_ms = [
-    [1, 104, 134, 114, 175],
-    [104, 1, 31, 10, 74],
-    [134, 31, 1, 41, 72],
-    [114, 10, 41, 1, 84],
-    [175, 74, 72, 84, 1],
-]
-jitter = 0.05
-[load]
-rate = 200
-tx_bytes = 512
-"#;
+const SADL_SITES: Sites = Sites {
+    names: ["Sydney", "Tokyo", "Seoul", "Osaka", "Singapore"],
+    rtt_ms: [[1, 104, 134, 114, 175], [104, 1, 31, 10, 74], [134, 31, 1, 41, 72], [114, 10, 41, 1, 84], [175, 74, 72, 84, 1]],
+};
 
 /// QuePaxa: the thesis has only the mean, 180 ms. Approximate times of today.
-const QUEPAXA_REGIONS: &str = r#"
-engine = "quepaxa"
-nodes = 5
-duration = "60s"
-[network]
-regions = ["Tokyo", "Mumbai", "Singapore", "Ireland", "São Paulo"]
-rtt_ms = [
-    [1, 125, 70, 210, 257],
-    [125, 1, 60, 122, 305],
-    [70, 60, 1, 175, 325],
-    [210, 122, 175, 1, 180],
-    [257, 305, 325, 180, 1],
-]
-jitter = 0.05
-[load]
-rate = 200
-tx_bytes = 512
-"#;
+const QUEPAXA_SITES: Sites = Sites {
+    names: ["Tokyo", "Mumbai", "Singapore", "Ireland", "São Paulo"],
+    rtt_ms: [
+        [1, 125, 70, 210, 257],
+        [125, 1, 60, 122, 305],
+        [70, 60, 1, 175, 325],
+        [210, 122, 175, 1, 180],
+        [257, 305, 325, 180, 1],
+    ],
+};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attack {
@@ -118,11 +94,9 @@ struct Row {
 }
 
 impl Row {
-    fn run(network: &str, engine: Engine, attack: Attack, effort: &Effort) -> Self {
+    fn run(sites: &Sites, engine: Engine, attack: Attack, effort: &Effort) -> Self {
         let seconds = seconds(effort);
-        let mut setting = Setting::of(network, engine, NODES).seconds(seconds);
-        setting.0.load.patience_us = PATIENCE_US;
-        let setting = attack.apply(setting);
+        let setting = attack.apply(Setting::sites(sites, engine).seconds(seconds).loyal());
         let light = setting.clone().rate(LIGHT).run_any(1);
         let heavy = setting.rate(HEAVY).parameter("batch_bytes", SMALL_BATCH).run_any(1);
         Self { engine, attack, light, heavy, seconds }
@@ -163,14 +137,14 @@ pub fn milliseconds(spread: Option<Spread>) -> String {
 }
 
 /// Prints the rows of a network, and returns those of the papers' attack.
-fn rows(network: &str, engines: &[Engine], effort: &Effort) -> Vec<Row> {
+fn rows(sites: &Sites, engines: &[Engine], effort: &Effort) -> Vec<Row> {
     println!(
         "| engine | attacked | {LIGHT:.0} tx/s: mean / p50 / p99, ms | committed meanwhile | messages | kB | {HEAVY:.0} tx/s, small batches: tx/s | of those without attack |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     let mut attacked = Vec::new();
     for engine in engines {
-        let rows = ATTACKS.map(|attack| Row::run(network, *engine, attack, effort));
+        let rows = ATTACKS.map(|attack| Row::run(sites, *engine, attack, effort));
         let calm = rows[0].capacity();
         rows.iter().for_each(|row| row.print(calm));
         attacked.extend(rows.into_iter().filter(|row| row.attack == PAPER));
@@ -181,13 +155,13 @@ fn rows(network: &str, engines: &[Engine], effort: &Effort) -> Vec<Row> {
 
 /// Both networks.
 pub fn minority(effort: &Effort) {
-    let attacked = rows(SADL_REGIONS, &ALL, effort);
+    let attacked = rows(&SADL_SITES, &ALL, effort);
     if effort.full {
         let names = ("attack-minority", "Two random validators are 500 ms late");
         let runs = attacked.iter().map(|row| (row.engine.title(), &row.light));
         plot_medians(names, (seconds(effort), 10_000.0), None, runs);
     }
-    rows(QUEPAXA_REGIONS, &[Engine::QuePaxa, Engine::Racs, Engine::Autobahn], effort);
+    rows(&QUEPAXA_SITES, &[Engine::QuePaxa, Engine::Racs, Engine::Autobahn], effort);
 }
 
 pub fn tables(effort: &Effort) {

@@ -3,7 +3,7 @@
 use crate::{
     common::Effort,
     setting::{Engine, Setting},
-    view_changes::BAXOS_REGIONS,
+    view_changes::BAXOS_SITES,
 };
 use corniche_simulator::{Report, Spread};
 
@@ -19,7 +19,7 @@ const MAX_EXPONENT: i32 = 30;
 
 /// One transaction at each of this many validators, at the same time. The seed also selects the first of them.
 fn burst(proposers: u64, nack: u64, seed: u64) -> Report {
-    let setting = Setting::of(BAXOS_REGIONS, Engine::Baxos, NODES).seconds(8);
+    let setting = Setting::sites(&BAXOS_SITES, Engine::Baxos).seconds(8);
     let mut setting = setting.parameter("rtt_ms", RTT_MAX_MS).parameter("nack", nack);
     let load = &mut setting.0.load;
     (load.start_us, load.stop_us) = (START_US, START_US + BURST_US);

@@ -70,11 +70,10 @@ fn slow_link(setting: Setting) -> Setting {
     setting.fault(Fault::Delay { at_us: 0, until_us, links: Links::AttachedTo(vec![SLOW]), extra_us: SLOW_US })
 }
 
-fn split(mut setting: Setting) -> Setting {
-    setting.0.load.patience_us = 60_000_000;
+fn split(setting: Setting) -> Setting {
     // Groups by parity: half of each region.
     let groups = vec![(0..NODES).filter(|node| node % 2 == 0).collect(), (0..NODES).filter(|node| node % 2 == 1).collect()];
-    setting.fault(Fault::Partition { at_us: SPLIT_AT_US, until_us: HEALED_US, groups })
+    setting.loyal().fault(Fault::Partition { at_us: SPLIT_AT_US, until_us: HEALED_US, groups })
 }
 
 impl Case {

@@ -41,10 +41,9 @@ const VARIANTS: [Variant; 7] = [
 const FROM: u64 = 4;
 
 fn limited(engine: Engine, nodes: usize) -> Setting {
-    let mut setting = Setting::five_regions(engine, nodes).rate(RATE);
+    let mut setting = Setting::five_regions(engine, nodes).rate(RATE).loyal();
     setting.0.network.bytes_per_second = UPLINK;
     setting.0.load.tx_bytes = TX_BYTES;
-    setting.0.load.patience_us = 600_000_000;
     match engine {
         Engine::Mir => setting
             .parameter("batch_bytes", BATCH_BYTES)
@@ -134,8 +133,7 @@ struct Run {
 impl Case {
     fn run(&self) -> Run {
         let setting = Setting::five_regions(Engine::Mir, NODES).rate(LIGHT).seconds(self.seconds);
-        let mut setting = (self.harm)(setting.parameter("timeout_ms", self.timeout_ms));
-        setting.0.load.patience_us = 600_000_000;
+        let setting = (self.harm)(setting.loyal().parameter("timeout_ms", self.timeout_ms));
         let entered: Rc<RefCell<Vec<u64>>> = Rc::default();
         let seen = entered.clone();
         let observer = Box::new(move |now: Micros, node: usize, event: &TraceEvent| {

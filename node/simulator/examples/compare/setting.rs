@@ -22,6 +22,13 @@ pub const BOTH: [Engine; 2] = [Engine::MahiMahi, Engine::Autobahn];
 /// Engines that need nothing but validators.
 pub const ALL: [Engine; 6] = [Engine::MahiMahi, Engine::Autobahn, Engine::Mir, Engine::QuePaxa, Engine::Racs, Engine::Baxos];
 
+/// Five sites, with one validator each.
+pub struct Sites {
+    pub names: [&'static str; 5],
+    /// Round trips between them, ms.
+    pub rtt_ms: [[u32; 5]; 5],
+}
+
 /// A network with an engine.
 #[derive(Clone)]
 pub struct Setting(pub Scenario);
@@ -76,8 +83,16 @@ impl Setting {
         Self::of(&format!("{head}[network]\ndelay_ms = 2\njitter = 0.2\n[load]\nrate = 200\n"), engine, nodes)
     }
 
+    /// One validator at each site, and transactions of 512 B. Links vary by 5 %.
+    pub fn sites(sites: &Sites, engine: Engine) -> Self {
+        let Sites { names, rtt_ms } = sites;
+        let head = format!("engine = \"{}\"\nnodes = {}\nduration = \"60s\"\n", engine.id(), names.len());
+        let network = format!("[network]\nregions = {names:?}\nrtt_ms = {rtt_ms:?}\njitter = 0.05\n");
+        Self::of(&format!("{head}{network}[load]\nrate = 200\ntx_bytes = 512\n"), engine, names.len())
+    }
+
     /// The network and the load of a scenario file.
-    pub fn of(text: &str, engine: Engine, nodes: usize) -> Self {
+    fn of(text: &str, engine: Engine, nodes: usize) -> Self {
         let mut scenario = parse(text).expect("the scenario is part of the repository");
         scenario.engine = engine.id().to_owned();
         scenario.nodes = nodes;
@@ -103,6 +118,12 @@ impl Setting {
     /// Transactions per second of all clients together.
     pub fn rate(mut self, rate: f64) -> Self {
         self.0.load.millirate = (rate * 1_000.0) as u64;
+        self
+    }
+
+    /// Clients do not turn to another validator.
+    pub fn loyal(mut self) -> Self {
+        self.0.load.patience_us = 600_000_000;
         self
     }
 

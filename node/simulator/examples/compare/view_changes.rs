@@ -4,13 +4,12 @@
 use crate::{
     attacks::milliseconds,
     common::Effort,
-    setting::{ALL, Engine, Setting, latencies, plot_medians, throughput},
+    setting::{ALL, Engine, Setting, Sites, latencies, plot_medians, throughput},
 };
 use corniche_engine::TraceEvent;
 use corniche_simulator::{Micros, Probe, Report, Sample, Spread};
 use std::{cell::RefCell, collections::BTreeMap, ops::Range, rc::Rc};
 
-const NODES: usize = 5;
 const RATE: f64 = 200.0;
 /// Additional time of the leader's messages, µs.
 const EXTRA_US: u64 = 4_000_000;
@@ -25,30 +24,20 @@ const DURING: Range<u64> = 10..40;
 const AFTER: Range<u64> = 50..60;
 /// A client gives up after this time, µs.
 const CLIENT_TIMEOUT_US: u64 = 8_000_000;
-/// Clients do not turn to another validator, µs.
-const PATIENCE_US: u64 = 600_000_000;
 /// The paper's timeout of a view, ms.
 const PAPER_TIMEOUT_MS: u64 = 5_000;
 
 /// The thesis has no times. Those of 2017 by acomputerscientistlearnsaws.blogspot.com; Hong Kong is Tokyo + 50 ms.
-pub const BAXOS_REGIONS: &str = r#"
-engine = "baxos"
-nodes = 5
-duration = "60s"
-[network]
-regions = ["N. Virginia", "Ireland", "N. California", "Tokyo", "Hong Kong"]
-rtt_ms = [
-    [1, 80, 72, 145, 195],
-    [80, 1, 153, 212, 262],
-    [72, 153, 1, 102, 152],
-    [145, 212, 102, 1, 50],
-    [195, 262, 152, 50, 1],
-]
-jitter = 0.05
-[load]
-rate = 200
-tx_bytes = 512
-"#;
+pub const BAXOS_SITES: Sites = Sites {
+    names: ["N. Virginia", "Ireland", "N. California", "Tokyo", "Hong Kong"],
+    rtt_ms: [
+        [1, 80, 72, 145, 195],
+        [80, 1, 153, 212, 262],
+        [72, 153, 1, 102, 152],
+        [145, 212, 102, 1, 50],
+        [195, 262, 152, 50, 1],
+    ],
+};
 
 /// The parameter with the time after which a validator gives up on a leader.
 fn timer(engine: Engine) -> Option<&'static str> {
@@ -68,8 +57,7 @@ struct Run {
 
 impl Run {
     fn new(engine: Engine, timeout: Option<&str>) -> Self {
-        let mut setting = Setting::of(BAXOS_REGIONS, engine, NODES).rate(RATE).seconds(SECONDS);
-        setting.0.load.patience_us = PATIENCE_US;
+        let mut setting = Setting::sites(&BAXOS_SITES, engine).rate(RATE).seconds(SECONDS).loyal();
         if let Some(name) = timeout {
             setting = setting.parameter(name, PAPER_TIMEOUT_MS);
         }
@@ -165,7 +153,7 @@ mod tests {
     /// The first leader of SADL-RACS is validator 0, and leaders change only when they fail.
     #[test]
     fn attacker_finds_the_leader() {
-        let setting = Setting::of(BAXOS_REGIONS, Engine::Racs, NODES).rate(RATE);
+        let setting = Setting::sites(&BAXOS_SITES, Engine::Racs).rate(RATE);
         assert_eq!(leader(&setting, 4), 0);
         let crashed = Fault::Crash { at_us: 1_000_000, nodes: vec![0], restart_at_us: None };
         assert_eq!(leader(&setting.fault(crashed), 8), 1);
