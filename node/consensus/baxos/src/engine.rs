@@ -14,7 +14,7 @@ use crate::{
     verify::Checked,
 };
 use corniche_engine::{Committee, Engine, Input, Journal, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_lanes::{Action, Clocks, Decisions, Draws, Exchange, LaneContext, Lanes, Order, Reports, Silence};
+use corniche_lanes::{Action, Clocks, Decisions, Draws, EarlierRuns, Exchange, LaneContext, Lanes, Order, Silence};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -85,8 +85,8 @@ pub struct Baxos {
     pub(crate) journal: Journal<RecordKey>,
     pub(crate) waiting: BTreeMap<Ticket, Vec<AfterDurable>>,
     pub(crate) silence: Silence<Slot>,
-    /// Highest slots in use, as others report them.
-    pub(crate) reports: Reports<Slot>,
+    /// Highest slots in use, as others report them after this start.
+    pub(crate) earlier_runs: EarlierRuns<Slot>,
     pub(crate) certified: Slot,
     pub(crate) clocks: Clocks,
     /// Validators with a connection.
@@ -204,7 +204,7 @@ impl Baxos {
             asked: None,
             waiting: BTreeMap::new(),
             silence,
-            reports: Reports::default(),
+            earlier_runs: EarlierRuns::default(),
             certified: Slot(0),
             clocks: Clocks::new(me, fresh_ms),
             connected: BTreeSet::new(),
@@ -295,6 +295,7 @@ impl Baxos {
             self.take_waiting_promises();
             self.deliver();
             self.end_silence();
+            self.earlier_runs.bound(self.order.at(), self.order.tip(self.me), self.config.open_batches);
             self.start_try();
             if self.outputs.len() == before {
                 break;

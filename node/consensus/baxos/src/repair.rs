@@ -129,7 +129,7 @@ impl Baxos {
 
     pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
         self.send_status(peer, None);
-        if self.silence == Silence::Everywhere {
+        if self.earlier_runs.is_unknown() {
             self.send(peer, &Message::AskHighest { run: self.run });
         }
         self.own_open_batches().into_iter().for_each(|batch| self.send(peer, &Message::Batch(batch)));
@@ -216,6 +216,9 @@ impl Baxos {
     /// Asks for a batch, at once the first time.
     pub(crate) fn want(&mut self, author: ValidatorIndex, tip: Tip, source: ValidatorIndex) {
         let action = self.exchange.want(author, tip, source);
+        if author == self.me && action.is_some() {
+            self.outputs.extend(self.earlier_runs.check(tip));
+        }
         self.perform(action);
     }
 
@@ -227,7 +230,7 @@ impl Baxos {
             self.perform(actions);
             let open = self.exchange.announce_again(self.order.tips());
             open.into_iter().for_each(|batch| self.broadcast(&Message::Batch(batch)));
-            if self.silence == Silence::Everywhere {
+            if self.earlier_runs.is_unknown() {
                 self.broadcast(&Message::AskHighest { run: self.run });
             }
             if self.proposed_time().is_none() {
@@ -255,10 +258,11 @@ impl Baxos {
     /// A proposer sends requests in a slot only if all slots up to two below it are decided. A decided slot is in the records of a
     /// quorum, and a quorum of reports has one of them.
     pub(crate) fn handle_highest(&mut self, from: ValidatorIndex, run: TimestampMs, slot: Slot) {
-        if self.silence != Silence::Everywhere || run != self.run {
+        if run != self.run {
             return;
         }
-        let Some(highest) = self.reports.add(from, slot, &self.committee) else { return };
+        let highest = self.earlier_runs.add(from, slot, &self.committee).filter(|_| self.silence == Silence::Everywhere);
+        let Some(highest) = highest else { return };
         let last = Slot(highest.max(self.decisions.contiguous()).0 + OPEN_SLOTS);
         self.silence = Silence::Through(last);
         self.note("votes-regained", format!("after a lost disk, from slot {} on", last.next().0));

@@ -804,3 +804,26 @@ fn forgotten_slots_are_not_answered_again() {
     assert!(answers(2) && answers(3));
     assert!(!answers(1_000));
 }
+
+/// K5: after a start, others name an own batch that no earlier run can have made.
+#[test]
+fn twin_is_found_by_its_batches() {
+    let is_noticed = |has_reports: bool, number: u64| {
+        let mut cluster = cluster(3, plain());
+        cluster.simulation.crash(1);
+        let is_lost = move |message: &Message| matches!(message, Message::Highest { .. }) && !has_reports;
+        cluster.set_rule(move |_, _, _, message| if is_lost(message) { LOST } else { Delivery::Normal });
+        cluster.restart_at(1, Resume::default());
+        cluster.run_for(3 * DELAY);
+        let tips = vec![Tip::default(), Tip { number, ..Tip::default() }, Tip::default()];
+        let value = Value { proposer: index(0), time: TimestampMs(0), tips };
+        cluster.receive(0, 1, &Message::Decided { first: Slot(1), values: vec![value] }.encode());
+        cluster.run_for(DELAY);
+        notes(&cluster, 1, "twin") > 0
+    };
+    let room = plain().open_batches + 1;
+    assert_eq!(
+        [(true, room), (true, room + 1), (false, room + 1)].map(|(has, number)| is_noticed(has, number)),
+        [false, true, false]
+    );
+}

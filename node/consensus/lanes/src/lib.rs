@@ -21,13 +21,14 @@
 //! - Format: [`LaneBatch`], [`Tip`], [`Slot`], [`Checkpoint`]. Checks of what peers send: [`check_batch`], [`check_value`].
 //! - Batches: [`Lanes`], [`Exchange`], [`advance`].
 //! - Decided values ([`LaneValue`]): [`Decisions`], [`Order`].
-//! - After a lost disk: [`Silence`], [`Reports`].
+//! - After a lost disk: [`Silence`], [`Reports`]. Two processes with one key: [`EarlierRuns`].
 //! - [`Clocks`]: the median of the validators' clocks. [`Draws`]: secret random numbers.
 
 mod batch;
 mod clocks;
 mod decisions;
 mod draws;
+mod earlier_runs;
 mod exchange;
 mod lanes;
 mod order;
@@ -40,6 +41,7 @@ pub use batch::{
 pub use clocks::{Clocks, MAX_CLOCK_ERROR_MS};
 pub use decisions::{Added, Decisions, MAX_DECISIONS, MAX_SLOTS_AHEAD, Slot, decisions_at_once, retention_floor};
 pub use draws::Draws;
+pub use earlier_runs::EarlierRuns;
 pub use exchange::{Action, Exchange, LaneConfig, MAX_AHEAD, MAX_OPEN_BATCHES};
 pub use lanes::Lanes;
 pub use order::{Checkpoint, Next, Order, Position};

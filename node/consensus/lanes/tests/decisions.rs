@@ -2,8 +2,8 @@
 
 use corniche_engine::{Batch, Committee, Ordered, Output, Resume};
 use corniche_lanes::{
-    Added, Decisions, Exchange, LaneConfig, LaneContext, LaneValue, Lanes, MAX_SLOTS_AHEAD, Next, Order, Reports, Silence,
-    Slot, Tip, retention_floor,
+    Added, Decisions, EarlierRuns, Exchange, LaneConfig, LaneContext, LaneValue, Lanes, MAX_SLOTS_AHEAD, Next, Order, Reports,
+    Silence, Slot, Tip, retention_floor,
 };
 use corniche_testkit::committee;
 use corniche_types::{B256, CommitIndex, TimestampMs, ValidatorIndex, wire};
@@ -159,4 +159,22 @@ fn reports_of_a_quorum_count() {
     assert_eq!(reports.add(ValidatorIndex(1), Slot(4), &committee), None, "one report of each, the last one");
     assert_eq!(reports.add(ValidatorIndex(2), Slot(3), &committee), None);
     assert_eq!(reports.add(ValidatorIndex(4), Slot(2), &committee), Some(Slot(4)));
+}
+
+/// K5: an earlier run with a full lane may have lost its disk. A batch beyond the lane's room is that of another process.
+#[test]
+fn batch_that_no_earlier_run_can_have_made_is_from_a_twin() {
+    let (committee, tip) = (committee("quepaxa", 3), |number: u64| Tip { number, ..Tip::default() });
+    let is_twin = |runs: &EarlierRuns<Slot>, number: u64| runs.check(tip(number)).is_some();
+    let mut runs = EarlierRuns::default();
+    runs.bound(Slot(3), tip(5), 2);
+    assert!(runs.is_unknown() && !is_twin(&runs, 99), "others may know more of earlier runs");
+    assert_eq!(runs.add(ValidatorIndex(1), Slot(4), &committee), None);
+    assert_eq!(runs.add(ValidatorIndex(2), Slot(3), &committee), Some(Slot(4)));
+    assert_eq!(runs.add(ValidatorIndex(1), Slot(9), &committee), None, "this run may be in later slots");
+    runs.bound(Slot(3), tip(5), 2);
+    assert!(!runs.is_unknown() && !is_twin(&runs, 99), "any earlier batch may be delivered in slot 4");
+    runs.bound(Slot(4), tip(6), 2);
+    runs.bound(Slot(5), tip(8), 2);
+    assert_eq!([9, 10].map(|number| is_twin(&runs, number)), [false, true]);
 }

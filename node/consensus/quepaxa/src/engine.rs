@@ -14,7 +14,7 @@ use crate::{
     verify::Checked,
 };
 use corniche_engine::{Committee, Engine, Input, Journal, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_lanes::{Action, Clocks, Decisions, Draws, Exchange, LaneContext, Lanes, Order, Reports, Silence};
+use corniche_lanes::{Action, Clocks, Decisions, Draws, EarlierRuns, Exchange, LaneContext, Lanes, Order, Silence};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -69,11 +69,7 @@ pub struct QuePaxa {
     pub(crate) writing: BTreeMap<Slot, Ticket>,
     pub(crate) silence: Silence<Slot>,
     /// Highest slots in use, as others report them after this start.
-    pub(crate) reports: Reports<Slot>,
-    /// The highest of the reports of a quorum.
-    pub(crate) reached: Option<Slot>,
-    /// No earlier run of this validator can have made a batch above this number.
-    pub(crate) last_of_earlier_runs: Option<u64>,
+    pub(crate) earlier_runs: EarlierRuns<Slot>,
     pub(crate) certified: Slot,
     pub(crate) clocks: Clocks,
     pub(crate) resend_at: TimestampMs,
@@ -167,9 +163,7 @@ impl QuePaxa {
             waiting: BTreeMap::new(),
             writing: BTreeMap::new(),
             silence,
-            reports: Reports::default(),
-            reached: None,
-            last_of_earlier_runs: None,
+            earlier_runs: EarlierRuns::default(),
             certified: Slot(0),
             // Each member sends its clock to each other one in half of this time, and with every answer.
             clocks: Clocks::new(me, 2 * committee.size() as u64 * config.status_ms),
@@ -256,7 +250,7 @@ impl QuePaxa {
             self.take_waiting_answers();
             self.deliver();
             self.end_silence();
-            self.bound_earlier_runs();
+            self.earlier_runs.bound(self.order.at(), self.order.tip(self.me), self.config.open_batches);
             self.drive_slots();
             if self.outputs.len() == before {
                 break;

@@ -142,7 +142,7 @@ impl QuePaxa {
 
     pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
         self.send_progress(peer);
-        if self.reached.is_none() {
+        if self.earlier_runs.is_unknown() {
             self.send(peer, &Message::AskHighest { run: self.run });
         }
         self.own_open_batches().into_iter().for_each(|batch| self.send(peer, &Message::Batch(batch)));
@@ -187,7 +187,7 @@ impl QuePaxa {
     pub(crate) fn want(&mut self, author: ValidatorIndex, tip: Tip, source: ValidatorIndex) {
         let action = self.exchange.want(author, tip, source);
         if author == self.me && action.is_some() {
-            self.check_twin(tip);
+            self.outputs.extend(self.earlier_runs.check(tip));
         }
         self.perform(action);
     }
@@ -200,7 +200,7 @@ impl QuePaxa {
             self.perform(actions);
             let open = self.exchange.announce_again(self.order.tips());
             open.into_iter().for_each(|batch| self.broadcast(&Message::Batch(batch)));
-            if self.silence == Silence::Everywhere || self.proposed_time().is_none() {
+            if self.earlier_runs.is_unknown() || self.proposed_time().is_none() {
                 self.broadcast(&Message::AskHighest { run: self.run });
             }
         }
@@ -223,36 +223,14 @@ impl QuePaxa {
     /// A proposer opens slots up to `window` above the decided ones it knows. A decided slot is in the register of a quorum, and a
     /// quorum of reports has one of these registers.
     pub(crate) fn handle_highest(&mut self, from: ValidatorIndex, run: TimestampMs, slot: Slot) {
-        if self.reached.is_some() || run != self.run {
+        if run != self.run {
             return;
         }
-        let Some(highest) = self.reports.add(from, slot, &self.committee) else { return };
-        let highest = highest.max(self.decisions.contiguous());
-        self.reached = Some(highest);
-        if self.silence != Silence::Everywhere {
-            return;
-        }
+        let highest = self.earlier_runs.add(from, slot, &self.committee).filter(|_| self.silence == Silence::Everywhere);
+        let Some(highest) = highest.map(|highest| highest.max(self.decisions.contiguous())) else { return };
         self.silence = Silence::Through(Slot(highest.0 + self.config.window));
         self.note("votes-regained", format!("after a lost disk, from slot {} on", highest.0 + self.config.window + 1));
         self.persist(RecordKey::Silent, None);
-    }
-
-    /// An earlier run had delivered no slot above those that a quorum reported, and no batch of it was further above its last
-    /// delivered one than an engine allows.
-    pub(crate) fn bound_earlier_runs(&mut self) {
-        if self.last_of_earlier_runs.is_none() && self.reached.is_some_and(|reached| self.order.at() >= reached) {
-            // One more, because the empty batch of `end_silence` does not wait for room.
-            self.last_of_earlier_runs = Some(self.order.tip(self.me).number + self.config.open_batches + 1);
-        }
-    }
-
-    /// K5 of validators.md: others name a batch of this validator that is not here. Batches are on disk before they are sent, so
-    /// an earlier run made it and lost its disk, or another process makes batches.
-    fn check_twin(&mut self, tip: Tip) {
-        if let Some(last) = self.last_of_earlier_runs.filter(|last| tip.number > *last) {
-            let detail = format!("own batch {} is not here, and no earlier run had made more than {last}", tip.number);
-            self.outputs.push_back(Output::Twin(detail));
-        }
     }
 
     /// Slots in which this recorder is silent are decided soon, also in an idle chain: its own empty batches need slots.

@@ -14,7 +14,7 @@ use crate::{
     views::{HeldKey, Timer, WantedBlock},
 };
 use corniche_engine::{Committee, Engine, Input, Journal, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_lanes::{Action, Clocks, Exchange, LaneContext, Lanes, Order, Reports};
+use corniche_lanes::{Action, Clocks, EarlierRuns, Exchange, LaneContext, Lanes, Order, Reports};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -80,6 +80,8 @@ pub struct Racs {
     pub(crate) writing: Option<Ticket>,
     /// Views of the others, as they report them.
     pub(crate) reports: Reports<View>,
+    /// Highest rounds in use, as others report them after this start.
+    pub(crate) earlier_runs: EarlierRuns<Round>,
     /// Rounds up to this one are forgotten.
     pub(crate) floor: Round,
     pub(crate) certified: Round,
@@ -182,6 +184,7 @@ impl Racs {
             waiting: BTreeMap::new(),
             writing: None,
             reports: Reports::default(),
+            earlier_runs: EarlierRuns::default(),
             certified: Round(0),
             // Each member sends its clock to each other one in half of this time, and with every vote.
             clocks: Clocks::new(me, 2 * committee.size() as u64 * config.status_ms),
@@ -241,9 +244,9 @@ impl Racs {
             }
             Message::Decided(blocks) => self.handle_decided(from, blocks),
             Message::AskView { run } => self.handle_ask_view(from, run),
-            Message::InView { run, view, time } => {
+            Message::InView { run, view, round, time } => {
                 self.note_clock(from, time);
-                self.handle_in_view(from, run, view);
+                self.handle_in_view(from, run, view, round);
             }
             Message::Leave { through } => self.handle_leave(through),
             message => self.handle_view_message(from, message),
@@ -272,6 +275,7 @@ impl Racs {
             self.judge_held();
             self.propose_blocks();
             self.deliver();
+            self.earlier_runs.bound(self.delivered_round(), self.order.tip(self.me), self.config.open_batches);
             self.ask_for_more();
             self.end_silence();
             if self.outputs.len() == before && self.own.is_empty() {

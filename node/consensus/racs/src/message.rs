@@ -153,15 +153,16 @@ pub enum Message {
     },
     /// Response: these consecutive blocks are committed.
     Decided(#[borsh(deserialize_with = "wire::at_most::<MAX_DECISIONS, _, _>")] Vec<Block>),
-    /// A validator that lost its disk asks for the views of the others, and any other for clocks that it misses. `run` is the start
-    /// of the sender's engine.
+    /// A validator that started asks for the views and rounds of the others, and for clocks that it misses. `run` is the start of its engine.
     AskView {
         run: TimestampMs,
     },
-    /// Response: the highest view in which the sender may have taken part, and its clock.
+    /// Response: the highest view in which the sender may have taken part, the round of its block_high unless it lost its disk, and its
+    /// clock.
     InView {
         run: TimestampMs,
         view: View,
+        round: Option<Round>,
         time: TimestampMs,
     },
     /// A validator that lost its disk asks the others to leave the views in which it is silent (X14).

@@ -99,6 +99,9 @@ impl Racs {
         let missing = self.exchange.lanes.missing_next(next, self.order.tips());
         for (author, tip) in missing {
             let action = self.exchange.want(author, tip, author);
+            if author == self.me && action.is_some() {
+                self.outputs.extend(self.earlier_runs.check(tip));
+            }
             self.perform(action);
         }
     }
@@ -142,7 +145,7 @@ impl Racs {
 impl Racs {
     pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
         self.send_progress(peer);
-        if self.replica.silence() == Silence::Everywhere {
+        if self.earlier_runs.is_unknown() {
             self.send(peer, &Message::AskView { run: self.run });
         }
         self.send_own_batch(Some(peer));
@@ -293,7 +296,7 @@ impl Racs {
         if self.completed[self.me.as_usize()].number > self.covered[self.me.as_usize()].number {
             self.announce_completion();
         }
-        if self.replica.silence() == Silence::Everywhere || self.proposed_time().is_none() {
+        if self.earlier_runs.is_unknown() || self.proposed_time().is_none() {
             self.broadcast(&Message::AskView { run: self.run });
         }
         if let Silence::Through(through) = self.replica.silence() {
@@ -309,18 +312,28 @@ impl Racs {
         is_same && (self.is_pending() || self.replica.state().is_async)
     }
 
-    /// A validator that lost its disk itself reports the highest view in which it may have taken part.
+    /// A validator that lost its disk itself reports the highest view in which it may have taken part. It does not know the round.
     pub(crate) fn handle_ask_view(&mut self, from: ValidatorIndex, run: TimestampMs) {
-        let Some(view) = self.replica.silence().report(self.view()) else { return };
-        self.send(from, &Message::InView { run, view, time: self.now });
+        let silence = self.replica.silence();
+        let Some(view) = silence.report(self.view()) else { return };
+        let round = (silence == Silence::Nowhere).then_some(self.replica.state().high.rank.round);
+        self.send(from, &Message::InView { run, view, round, time: self.now });
     }
 
     /// X14: the highest view in which a validator that lost its disk may have said anything.
     ///
     /// Nobody enters a view before a quorum completed the one before (A6), and a quorum of reports has one of these validators. So this
     /// validator was in no view above the next one after the highest report.
-    pub(crate) fn handle_in_view(&mut self, from: ValidatorIndex, run: TimestampMs, view: View) {
-        if self.replica.silence() != Silence::Everywhere || run != self.run {
+    ///
+    /// A quorum voted for each committed block, so a quorum of reports has one whose block_high is that one or extends it.
+    pub(crate) fn handle_in_view(&mut self, from: ValidatorIndex, run: TimestampMs, view: View, round: Option<Round>) {
+        if run != self.run {
+            return;
+        }
+        if let Some(round) = round {
+            self.earlier_runs.add(from, round, &self.committee);
+        }
+        if self.replica.silence() != Silence::Everywhere {
             return;
         }
         let Some(highest) = self.reports.add(from, view, &self.committee) else { return };

@@ -84,7 +84,9 @@ impl RacsVerifier {
             Message::Progress { round, view, time } => {
                 [round.0, view.0, time.0].into_iter().try_for_each(check_number)?;
             }
-            Message::InView { view, time, .. } => [view.0, time.0].into_iter().try_for_each(check_number)?,
+            Message::InView { view, round, time, .. } => {
+                [view.0, round.unwrap_or_default().0, time.0].into_iter().try_for_each(check_number)?;
+            }
             Message::Leave { through } => check_number(through.0)?,
             Message::AskView { .. } => {}
         }

@@ -29,6 +29,7 @@ struct Node {
     disk: BTreeMap<Ticket, Bytes>,
     is_slow: bool,
     sent: Vec<(Recipients, Message)>,
+    has_twin: bool,
     /// Point of the last delivery.
     resume: Resume,
 }
@@ -49,7 +50,7 @@ impl Node {
         let setup = Setup { config, committee, me: ME, records, unsigned, resume: resume.clone(), now };
         let engine = Racs::new(setup);
         let (writing, disk, sent) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let mut node = Self { engine, context, now, writing, disk, is_slow: false, sent, resume };
+        let mut node = Self { engine, context, now, writing, disk, is_slow: false, sent, has_twin: false, resume };
         node.settle();
         // The clocks of a majority.
         [ONE, TWO]
@@ -68,6 +69,7 @@ impl Node {
                     Output::Deliver(ordered) => {
                         self.resume = Resume { index: ordered.index, checkpoint: ordered.checkpoint, ..Resume::default() };
                     }
+                    Output::Twin(_) => self.has_twin = true,
                     Output::ReleaseBelow(ticket) => self.disk = self.disk.split_off(&ticket),
                     _ => {}
                 }
@@ -241,8 +243,13 @@ fn silence_outlives_the_state_being_written() {
     let asked =
         node.sent.iter().find_map(|(_, message)| if let Message::AskView { run } = message { Some(*run) } else { None });
     let run = asked.unwrap_or(START);
-    [ONE, TWO].into_iter().for_each(|from| node.receive(from, Message::InView { run, view: GENESIS, time: START }));
+    [ONE, TWO]
+        .into_iter()
+        .for_each(|from| node.receive(from, Message::InView { run, view: GENESIS, round: None, time: START }));
     assert!(node.engine.describe().contains("silence Through(View(1))"), "{}", node.engine.describe());
+    node.receive(TWO, Message::AskView { run: START });
+    let report = Message::InView { run: START, view: View(1), round: None, time: START };
+    assert_eq!(node.count(|message| *message == report), 1, "it does not know the rounds of its earlier votes");
     node.is_slow = true;
     node.receive(ONE, Message::Ahead { view: View(2), high: BlockId::default() });
     assert!(node.has_silence(), "power may fail now");
@@ -261,4 +268,23 @@ fn open_blocks_have_room_after_a_restart() {
     let chain = Chain::recover(context, all, checkpoint, Some(committed), 8);
     assert!(chain.holds(&last));
     assert_eq!((chain.committed(), chain.count(), chain.first()), (committed, 8, Some(Round(13))));
+}
+
+/// K5: after a start, blocks name an own batch that no earlier run can have made.
+#[test]
+fn twin_is_found_by_its_batches() {
+    let is_noticed = |round: Option<Round>, number: u64| {
+        let mut node = Node::new(ONE);
+        let report = Message::InView { run: START, view: GENESIS, round, time: START };
+        [ONE, TWO].into_iter().for_each(|from| node.receive(from, report.clone()));
+        let mut block = block(0, 0, ME, BlockId::default());
+        block.value.tips[0].number = number;
+        node.receive(ONE, Message::Decided(vec![block]));
+        node.has_twin
+    };
+    let room = Config::default().open_batches + 1;
+    assert!(!is_noticed(Some(Round(0)), room), "an earlier run had a full lane, and its disk was lost");
+    assert!(is_noticed(Some(Round(0)), room + 1));
+    assert!(!is_noticed(Some(Round(1)), room + 1), "an earlier run knew block 1, in which any of its batches may be");
+    assert!(!is_noticed(None, room + 1), "both others lost their disks");
 }

@@ -1,0 +1,46 @@
+//! Bounds of what earlier runs of this validator did, which may have lost their disks.
+
+use crate::{Reports, Tip};
+use corniche_engine::{Committee, Output};
+use corniche_types::ValidatorIndex;
+
+/// After each start, others report the highest slot, or round, in use. No earlier run delivered a later one. So none made a batch beyond the
+/// room of its lane above the last one delivered there. Batches are on disk before they are sent. If others name one beyond that room
+/// that is not here, another process has this validator's keys (K5 of validators.md).
+#[derive(Default)]
+pub struct EarlierRuns<S> {
+    reports: Reports<S>,
+    /// The highest of the reports of a quorum.
+    reached: Option<S>,
+    last_batch: Option<u64>,
+}
+
+impl<S: Copy + Ord> EarlierRuns<S> {
+    /// Returns true until members with a quorum of votes reported.
+    pub fn is_unknown(&self) -> bool {
+        self.reached.is_none()
+    }
+
+    /// Adds a report. Returns the highest one, once members with a quorum of votes reported.
+    pub fn add(&mut self, from: ValidatorIndex, report: S, committee: &Committee) -> Option<S> {
+        if self.is_unknown() {
+            self.reached = self.reports.add(from, report, committee);
+            return self.reached;
+        }
+        None
+    }
+
+    /// To be called after deliveries: `tip` is the last own one, and a lane has room for `open_batches` above it.
+    pub fn bound(&mut self, delivered: S, tip: Tip, open_batches: u64) {
+        if self.last_batch.is_none() && self.reached.is_some_and(|reached| delivered >= reached) {
+            // One more, because the empty batch that ends a silence does not wait for room.
+            self.last_batch = Some(tip.number + open_batches + 1);
+        }
+    }
+
+    /// To be called for own batches that others name and that are not here.
+    pub fn check(&self, tip: Tip) -> Option<Output> {
+        let last = self.last_batch.filter(|last| tip.number > *last)?;
+        Some(Output::Twin(format!("own batch {} is not here, and no earlier run had made more than {last}", tip.number)))
+    }
+}
