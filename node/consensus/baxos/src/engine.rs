@@ -140,8 +140,9 @@ impl Engine for Baxos {
                 self.greet(peer);
             }
             Input::PeerDown(peer) => {
-                // Timers send again whatever the connection lost.
-                self.exchange.peer_down(peer);
+                // Timers send again whatever else the connection lost.
+                let actions = self.exchange.peer_down(peer);
+                self.perform(actions);
                 self.connected.remove(&peer);
                 self.trips.forget(peer);
                 self.asked = self.asked.filter(|(asked, ..)| *asked != peer);
@@ -260,7 +261,11 @@ impl Baxos {
             Message::CatchUp { after } => {
                 self.send_decisions(from, after.next(), decisions_at_once(self.committee.size()));
             }
-            Message::Status { decided, rtt_ms, time, echo } => self.handle_status(from, decided, rtt_ms, time, echo),
+            Message::Status { decided, delivered, rtt_ms, time, echo } => {
+                let actions = self.exchange.handle_delivered(from, delivered);
+                self.perform(actions);
+                self.handle_status(from, decided, rtt_ms, time, echo);
+            }
             Message::AskHighest { run } => self.handle_ask_highest(from, run),
             Message::Highest { run, slot } => self.handle_highest(from, run, slot),
         }

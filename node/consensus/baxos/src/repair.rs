@@ -136,7 +136,8 @@ impl Baxos {
     }
 
     fn status(&self, echo: Option<TimestampMs>) -> Message {
-        Message::Status { decided: self.decisions.contiguous(), rtt_ms: self.trips.own_max_ms(), time: self.now, echo }
+        let (decided, delivered) = (self.decisions.contiguous(), self.order.tip(self.me).number);
+        Message::Status { decided, delivered, rtt_ms: self.trips.own_max_ms(), time: self.now, echo }
     }
 
     fn send_status(&mut self, to: ValidatorIndex, echo: Option<TimestampMs>) {

@@ -74,9 +74,8 @@ impl BaxosVerifier {
                 ensure(first.0 > 0, || "slot: the first one is 1".into())?;
                 values.iter().try_for_each(|value| self.check_value(value))?;
             }
-            Message::Status { decided, time, echo, rtt_ms: _ } => {
-                check_number(decided.0)?;
-                check_number(time.0)?;
+            Message::Status { decided, delivered, time, echo, rtt_ms: _ } => {
+                [decided.0, *delivered, time.0].into_iter().try_for_each(check_number)?;
                 echo.iter().try_for_each(|echo| check_number(echo.0))?;
             }
             Message::CatchUp { after: slot } | Message::Highest { slot, .. } => check_number(slot.0)?,

@@ -12,18 +12,37 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const MAX_OPEN_BATCHES: u64 = 8;
 /// Batches of one author above the delivered one that others store.
 pub const MAX_AHEAD: u64 = 4 * MAX_OPEN_BATCHES;
+/// A batch that may be on its way is asked for in this call of [`Exchange::ask_again`] at the earliest.
+const FIRST_CALL: usize = 2;
 /// A missing batch is asked for this often, then only if something still needs it.
 const MAX_ATTEMPTS: usize = 64;
 /// It is asked for at least once in so many calls of [`Exchange::ask_again`].
 const MAX_PATIENT_CALLS: usize = 8;
-/// Own batches are sent again at least once in so many calls of [`Exchange::announce_again`].
-const MAX_QUIET_CALLS: u64 = 64;
+/// Own batches are sent again at least once in so many timers.
+const MAX_QUIET_TIMERS: u32 = 64;
 /// Missing batches of one lane that one validator may let others ask for.
 const MAX_WANTED: usize = 128;
 /// Batches of one author above the delivered one that others store if something needs them.
 const MAX_WANTED_AHEAD: u64 = 1_024 * MAX_OPEN_BATCHES;
 /// Bytes of a batch from which batches are apart by the whole `max_stretch`.
 const LONG_BATCH_BYTES: usize = 4 << 10;
+
+/// When an author sends batches again. `M` is anything that changes with progress.
+#[derive(Default)]
+pub struct Repetition<M> {
+    mark: M,
+    quiet_timers: u32,
+}
+
+impl<M: PartialEq> Repetition<M> {
+    /// To be called with each timer. True in the second one without progress, then each time after twice as many: most others have the
+    /// batches, and over a slow link the first copies may still be on their way.
+    pub fn is_due(&mut self, mark: M) -> bool {
+        let has_moved = std::mem::replace(&mut self.mark, mark) != self.mark;
+        self.quiet_timers = if has_moved { 0 } else { self.quiet_timers + 1 };
+        self.quiet_timers > 1 && (self.quiet_timers.is_power_of_two() || self.quiet_timers.is_multiple_of(MAX_QUIET_TIMERS))
+    }
+}
 
 /// Size and pace of own batches.
 #[derive(Clone, Debug)]
@@ -84,12 +103,12 @@ pub struct Exchange {
     wanted: BTreeMap<(ValidatorIndex, Tip), Wanted>,
     /// Validators with a connection.
     connected: BTreeSet<ValidatorIndex>,
+    /// Numbers up to which each author's own copies are not on their way any more: they came, or never will.
+    passed: Vec<u64>,
     /// Highest number of each lane that was forgotten.
     released: Vec<u64>,
-    /// Number of the last own batch that was delivered at the last [`Exchange::announce_again`].
-    delivered_before: u64,
-    /// Calls of [`Exchange::announce_again`] since an own batch was delivered.
-    quiet_calls: u64,
+    /// The last own batch that was delivered, and whether no other one is open.
+    repetition: Repetition<(u64, bool)>,
 }
 
 impl Exchange {
@@ -105,9 +124,9 @@ impl Exchange {
             fresh: BTreeSet::new(),
             wanted: BTreeMap::new(),
             connected: BTreeSet::new(),
+            passed: vec![0; size],
             released: vec![0; size],
-            delivered_before: 0,
-            quiet_calls: 0,
+            repetition: Repetition::default(),
         }
     }
 
@@ -126,8 +145,9 @@ impl Exchange {
         self.wanted.values_mut().for_each(|wanted| wanted.calls = 0);
     }
 
-    pub fn peer_down(&mut self, peer: ValidatorIndex) {
+    pub fn peer_down(&mut self, peer: ValidatorIndex) -> Vec<Action> {
         self.connected.remove(&peer);
+        self.ask_for_passed(peer)
     }
 }
 
@@ -182,19 +202,11 @@ impl Exchange {
         self.lanes.chain(self.me, end, delivered.number).unwrap_or_default()
     }
 
-    /// Own open batches to send again, if none of them was delivered since the last call. Twice as many calls pass each time: most
-    /// others have them, and a network that is behind gets even further behind.
+    /// Own open batches to send again, if none of them was delivered since the last calls.
     pub fn announce_again(&mut self, delivered: &[Tip]) -> Vec<LaneBatch> {
-        let number = delivered[self.me.as_usize()].number;
-        let has_moved = std::mem::replace(&mut self.delivered_before, number) != number;
         let open = self.own_open_batches(delivered);
-        if has_moved || open.is_empty() {
-            self.quiet_calls = 0;
-            return Vec::new();
-        }
-        self.quiet_calls += 1;
-        let is_due = self.quiet_calls.is_power_of_two() || self.quiet_calls.is_multiple_of(MAX_QUIET_CALLS);
-        if is_due { open } else { Vec::new() }
+        let mark = (delivered[self.me.as_usize()].number, open.is_empty());
+        if self.repetition.is_due(mark) { open } else { Vec::new() }
     }
 
     /// After a lost disk, own batches may have numbers that were used before. Those that lost against earlier ones go back. `before` is
@@ -219,6 +231,11 @@ impl Exchange {
     /// above the delivered one.
     pub fn handle_batch(&mut self, from: ValidatorIndex, batch: LaneBatch, delivered: &[Tip]) -> Option<Action> {
         let (author, tip) = (batch.author, self.lanes.tip(&batch));
+        if from == author {
+            // Messages of a connection keep their order.
+            let passed = &mut self.passed[author.as_usize()];
+            *passed = batch.number.max(*passed);
+        }
         let is_wanted = self.wanted.contains_key(&(author, tip));
         let delivered = delivered[author.as_usize()].number;
         let fits = batch.number > delivered
@@ -258,7 +275,25 @@ impl Exchange {
         outputs.chain(is_fresh.then(|| Action::Broadcast(batch.clone()))).collect()
     }
 
-    /// Asks for a batch, at once the first time. `source` knows of it.
+    /// An author says that its batches up to this number are delivered there. So it sent them before, to those that were connected.
+    pub fn handle_delivered(&mut self, author: ValidatorIndex, number: u64) -> Vec<Action> {
+        self.passed[author.as_usize()] = number;
+        self.ask_for_passed(author)
+    }
+
+    /// Asks for batches of an author that were waited for, and do not come.
+    fn ask_for_passed(&mut self, author: ValidatorIndex) -> Vec<Action> {
+        let waiting = self.wanted.iter().filter(|((other, _), wanted)| *other == author && wanted.attempts == 0);
+        let due: Vec<_> = waiting.map(|(key, _)| *key).filter(|key| !self.is_coming(key)).collect();
+        due.into_iter().filter_map(|(author, tip)| self.ask_for(author, tip)).collect()
+    }
+
+    /// The author's own copy may be on its way. A second one would delay it, and everything else on a slow link.
+    fn is_coming(&self, (author, tip): &(ValidatorIndex, Tip)) -> bool {
+        self.connected.contains(author) && tip.number > self.passed[author.as_usize()]
+    }
+
+    /// Asks for a batch, at once the first time unless it may be on its way. `source` knows of it.
     pub fn want(&mut self, author: ValidatorIndex, tip: Tip, source: ValidatorIndex) -> Option<Action> {
         let is_held = self.lanes.get(author, &tip).is_some();
         if is_held || self.wanted.contains_key(&(author, tip)) {
@@ -270,7 +305,7 @@ impl Exchange {
             return None;
         }
         self.wanted.insert((author, tip), Wanted { source, attempts: 0, calls: 0 });
-        self.ask_for(author, tip)
+        if self.is_coming(&(author, tip)) { None } else { self.ask_for(author, tip) }
     }
 
     /// Asks for missing batches again, each time another validator. Twice as many calls pass each time: over a slow link the first
@@ -279,7 +314,8 @@ impl Exchange {
         let mut due = Vec::new();
         for (key, wanted) in &mut self.wanted {
             wanted.calls += 1;
-            if wanted.calls.is_power_of_two() || wanted.calls.is_multiple_of(MAX_PATIENT_CALLS) {
+            let is_first = wanted.attempts == 0 && wanted.calls < FIRST_CALL;
+            if !is_first && (wanted.calls.is_power_of_two() || wanted.calls.is_multiple_of(MAX_PATIENT_CALLS)) {
                 due.push(*key);
             }
         }

@@ -16,6 +16,9 @@
 //! Nothing here does I/O, and nothing knows an engine's messages, records or rules: methods return [`Action`]s and outputs, and the engine
 //! puts them into its own formats.
 //!
+//! A batch is sent once, while its author has a connection. Copies that are only late are neither asked for nor sent again: on a narrow
+//! uplink they would delay all others ([`Exchange::want`], [`Repetition`]).
+//!
 //! **Not for Byzantine validators**: nobody signs a batch, and an author that lies can have two batches with one number.
 //!
 //! - Format: [`LaneBatch`], [`Tip`], [`Slot`], [`Checkpoint`]. Checks of what peers send: [`check_batch`], [`check_value`].
@@ -42,7 +45,7 @@ pub use clocks::{Clocks, MAX_CLOCK_ERROR_MS};
 pub use decisions::{Added, Decisions, MAX_DECISIONS, MAX_SLOTS_AHEAD, Slot, decisions_at_once, retention_floor};
 pub use draws::Draws;
 pub use earlier_runs::EarlierRuns;
-pub use exchange::{Action, Exchange, LaneConfig, MAX_AHEAD, MAX_OPEN_BATCHES};
+pub use exchange::{Action, Exchange, LaneConfig, MAX_AHEAD, MAX_OPEN_BATCHES, Repetition};
 pub use lanes::Lanes;
 pub use order::{Checkpoint, Next, Order, Position};
 pub use silence::{Reports, Silence};

@@ -62,7 +62,8 @@ fn batches_are_made_at_their_pace() {
     let tip = author.lanes.tip(&first);
     assert_eq!((first.number, second.before()), (1, tip));
     assert_eq!(author.deadline(&[tip, Tip::default(), Tip::default()]), Some(TimestampMs(1_010)));
-    assert_eq!(author.announce_again(&nothing()), [first.clone(), second.clone()]);
+    let sent: Vec<usize> = (0..5).map(|_| author.announce_again(&nothing()).len()).collect();
+    assert_eq!(sent, [0, 2, 0, 2, 0], "not at the first call, at which they may be new");
     assert!(author.announce_again(&[tip, Tip::default(), Tip::default()]).is_empty(), "one was delivered meanwhile");
 }
 
@@ -100,6 +101,31 @@ fn missing_batches_are_asked_for_more_and_more_seldom() {
     assert_eq!(calls, [1, 2, 4, 8, 16, 24]);
     here.peer_up(OTHER);
     assert!(!here.ask_again().is_empty(), "earlier requests may be lost");
+}
+
+/// An author with a connection sends its batches itself. Others ask once they know that a copy does not come, or after two timers.
+#[test]
+fn batches_on_their_way_are_not_asked_for() {
+    let (mut author, mut here) = (exchange(OTHER), exchange(ME));
+    let batches: Vec<_> = ["a", "b", "c", "d"].iter().map(|text| make(&mut author, OTHER, text)).collect();
+    let tips: Vec<Tip> = batches.iter().map(|batch| author.lanes.tip(batch)).collect();
+    let fetched = |actions: Vec<Action>| -> Vec<u64> {
+        let number = |action| if let Action::Fetch { tip, .. } = action { Some(tip.number) } else { None };
+        actions.into_iter().filter_map(number).collect()
+    };
+    here.peer_up(OTHER);
+    assert!(here.want(OTHER, tips[1], OTHER).is_none() && here.want(OTHER, tips[2], OTHER).is_none());
+    assert_eq!(fetched(here.handle_delivered(OTHER, 1)), [0; 0]);
+    assert_eq!(fetched(here.handle_delivered(OTHER, 2)), [2]);
+    assert!(here.want(OTHER, tips[0], OTHER).is_some(), "it was delivered before");
+    assert_eq!([(); 3].map(|()| fetched(here.ask_again()).contains(&3)), [false, true, false]);
+    // A copy that comes shows that earlier ones do not, also if there is no room for it.
+    here.handle_batch(OTHER, LaneBatch { number: 99, ..batches[3].clone() }, &nothing());
+    assert!(here.want(OTHER, tips[3], OTHER).is_some());
+    here.handle_delivered(OTHER, 2);
+    assert!(here.want(OTHER, Tip { number: 6, ..tips[3] }, OTHER).is_none(), "it may have lost its disk");
+    assert_eq!(fetched(here.peer_down(OTHER)), [6]);
+    assert!(here.want(OTHER, Tip { number: 5, ..tips[3] }, OTHER).is_some(), "without a connection nothing comes");
 }
 
 #[test]

@@ -111,8 +111,11 @@ impl Engine for QuePaxa {
                 self.exchange.peer_up(peer);
                 self.greet(peer);
             }
-            // Timers send again whatever the connection lost.
-            Input::PeerDown(peer) => self.exchange.peer_down(peer),
+            // Timers send again whatever else the connection lost.
+            Input::PeerDown(peer) => {
+                let actions = self.exchange.peer_down(peer);
+                self.perform(actions);
+            }
             Input::Certified(commit) => self.certified = self.certified.max(Slot(commit.0)),
             // This engine has no group.
             Input::Packet(_) | Input::Sequencer(_) => {}
@@ -213,9 +216,9 @@ impl QuePaxa {
                 self.handle_answer(from, request, answer);
             }
             Message::Decided { first, values } => self.handle_decided(from, first, values),
-            Message::Progress { decided, time } => {
+            Message::Progress { decided, delivered, time } => {
                 self.note_clock(from, time);
-                self.handle_progress(from, decided);
+                self.handle_progress(from, decided, delivered);
             }
             Message::AskHighest { run } => self.handle_ask_highest(from, run),
             Message::Highest { run, slot, time } => {

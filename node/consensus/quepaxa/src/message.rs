@@ -82,9 +82,11 @@ pub enum Message {
         #[borsh(deserialize_with = "wire::at_most::<MAX_DECISIONS, _, _>")]
         values: Vec<Value>,
     },
-    /// The sender knows all decisions up to this slot, and asks for later ones. `time` is its clock.
+    /// The sender knows all decisions up to this slot, and asks for later ones. Its own batches up to the number `delivered` are delivered
+    /// there. `time` is its clock.
     Progress {
         decided: Slot,
+        delivered: u64,
         time: TimestampMs,
     },
     /// A validator that started asks for the highest slots in use, and for clocks that it misses. `run` is the start of its engine.

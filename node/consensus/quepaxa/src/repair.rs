@@ -149,7 +149,8 @@ impl QuePaxa {
     }
 
     pub(crate) fn send_progress(&mut self, to: ValidatorIndex) {
-        self.send(to, &Message::Progress { decided: self.decisions.contiguous(), time: self.now });
+        let (decided, delivered) = (self.decisions.contiguous(), self.order.tip(self.me).number);
+        self.send(to, &Message::Progress { decided, delivered, time: self.now });
     }
 
     pub(crate) fn note_clock(&mut self, from: ValidatorIndex, time: TimestampMs) {
@@ -162,7 +163,9 @@ impl QuePaxa {
     }
 
     /// The peer with more decisions sends them.
-    pub(crate) fn handle_progress(&mut self, from: ValidatorIndex, decided: Slot) {
+    pub(crate) fn handle_progress(&mut self, from: ValidatorIndex, decided: Slot, delivered: u64) {
+        let actions = self.exchange.handle_delivered(from, delivered);
+        self.perform(actions);
         if decided > self.decisions.contiguous() {
             return self.send_progress(from);
         }

@@ -68,10 +68,10 @@ impl QuePaxaVerifier {
                 ensure(first.0 > 0, || "slot: the first one is 1".into())?;
                 values.iter().try_for_each(|value| self.check_value(value))?;
             }
-            Message::Progress { decided: slot, time } | Message::Highest { slot, time, .. } => {
-                check_number(slot.0)?;
-                check_number(time.0)?;
+            Message::Progress { decided, delivered, time } => {
+                [decided.0, *delivered, time.0].into_iter().try_for_each(check_number)?;
             }
+            Message::Highest { slot, time, .. } => [slot.0, time.0].into_iter().try_for_each(check_number)?,
             Message::AskHighest { .. } => {}
         }
         Ok(message)

@@ -103,6 +103,13 @@ impl Racs {
         }
     }
 
+    /// Sends the own batch that waits for votes again, if none came since the last timers.
+    pub(crate) fn repeat_own_batch(&mut self) {
+        if self.repetition.is_due(self.awaiting.as_ref().map(|(tip, voters)| (*tip, voters.len()))) {
+            self.send_own_batch(None);
+        }
+    }
+
     /// Sends the own batch that waits for votes, to one validator or to all that did not vote.
     pub(crate) fn send_own_batch(&mut self, to: Option<ValidatorIndex>) {
         let Some((tip, voters)) = &self.awaiting else { return };

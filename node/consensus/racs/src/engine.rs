@@ -14,7 +14,7 @@ use crate::{
     views::{HeldKey, Timer, WantedBlock},
 };
 use corniche_engine::{Committee, Engine, Input, Journal, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_lanes::{Action, Clocks, EarlierRuns, Exchange, LaneContext, Lanes, Order, Reports};
+use corniche_lanes::{Action, Clocks, EarlierRuns, Exchange, LaneContext, Lanes, Order, Repetition, Reports};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -71,6 +71,8 @@ pub struct Racs {
     pub(crate) covered: Vec<Tip>,
     /// awaitingAcks: the own batch without a quorum of votes, and its voters.
     pub(crate) awaiting: Option<(Tip, BTreeSet<ValidatorIndex>)>,
+    /// That batch, and the number of its voters.
+    pub(crate) repetition: Repetition<Option<(Tip, usize)>>,
     /// The completion of the last own batch is announced then (D7).
     pub(crate) tail_at: Option<TimestampMs>,
     // ---- disk and repair
@@ -122,8 +124,11 @@ impl Engine for Racs {
                 self.exchange.peer_up(peer);
                 self.greet(peer);
             }
-            // Timers send again whatever the connection lost.
-            Input::PeerDown(peer) => self.exchange.peer_down(peer),
+            // Timers send again whatever else the connection lost.
+            Input::PeerDown(peer) => {
+                let actions = self.exchange.peer_down(peer);
+                self.perform(actions);
+            }
             Input::Certified(commit) => self.certified = self.certified.max(Round(commit.0)),
             // This engine has no group.
             Input::Packet(_) | Input::Sequencer(_) => {}
@@ -180,6 +185,7 @@ impl Racs {
             answered: BTreeSet::new(),
             more_from: None,
             awaiting: None,
+            repetition: Repetition::default(),
             tail_at: None,
             waiting: BTreeMap::new(),
             writing: None,
@@ -238,9 +244,9 @@ impl Racs {
             }
             Message::FetchBlocks { block, above } => self.handle_fetch_blocks(from, block, above),
             Message::Blocks(blocks) => self.handle_blocks(from, blocks),
-            Message::Progress { round, view, time } => {
+            Message::Progress { round, view, delivered, time } => {
                 self.note_clock(from, time);
-                self.handle_progress(from, round, view);
+                self.handle_progress(from, round, view, delivered);
             }
             Message::Decided(blocks) => self.handle_decided(from, blocks),
             Message::AskView { run } => self.handle_ask_view(from, run),

@@ -145,10 +145,12 @@ pub enum Message {
     },
     /// Response: the lowest of them, ascending.
     Blocks(#[borsh(deserialize_with = "wire::at_most::<MAX_DECISIONS, _, _>")] Vec<Block>),
-    /// The sender has committed up to this round, is in this view, and asks for more. `time` is its clock.
+    /// The sender has committed up to this round, is in this view, and asks for more. Its own batches up to the number `delivered` are
+    /// delivered there. `time` is its clock.
     Progress {
         round: Round,
         view: View,
+        delivered: u64,
         time: TimestampMs,
     },
     /// Response: these consecutive blocks are committed.

@@ -173,7 +173,8 @@ impl Racs {
     }
 
     fn progress(&self) -> Message {
-        Message::Progress { round: self.committed_round(), view: self.view(), time: self.now }
+        let (round, view, delivered) = (self.committed_round(), self.view(), self.order.tip(self.me).number);
+        Message::Progress { round, view, delivered, time: self.now }
     }
 
     pub(crate) fn note_clock(&mut self, from: ValidatorIndex, time: TimestampMs) {
@@ -186,7 +187,9 @@ impl Racs {
     }
 
     /// The peer with more blocks sends them, and the one in the later view says so.
-    pub(crate) fn handle_progress(&mut self, from: ValidatorIndex, round: Round, view: View) {
+    pub(crate) fn handle_progress(&mut self, from: ValidatorIndex, round: Round, view: View, delivered: u64) {
+        let actions = self.exchange.handle_delivered(from, delivered);
+        self.perform(actions);
         let committed = self.committed_round();
         if round < committed {
             let blocks = self.chain.decided_from(round.next()).take(blocks_at_once(self.committee.size()));
@@ -286,7 +289,7 @@ impl Racs {
         let actions = self.exchange.ask_again();
         self.perform(actions);
         self.ask_for_blocks();
-        self.send_own_batch(None);
+        self.repeat_own_batch();
         if self.is_stalled() {
             self.say_again();
             let progress = self.progress();

@@ -81,8 +81,8 @@ impl RacsVerifier {
             Message::Blocks(blocks) | Message::Decided(blocks) => {
                 blocks.iter().try_for_each(|block| self.check_block(block))?
             }
-            Message::Progress { round, view, time } => {
-                [round.0, view.0, time.0].into_iter().try_for_each(check_number)?;
+            Message::Progress { round, view, delivered, time } => {
+                [round.0, view.0, *delivered, time.0].into_iter().try_for_each(check_number)?;
             }
             Message::InView { view, round, time, .. } => {
                 [view.0, round.unwrap_or_default().0, time.0].into_iter().try_for_each(check_number)?;

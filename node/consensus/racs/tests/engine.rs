@@ -53,9 +53,9 @@ impl Node {
         let mut node = Self { engine, context, now, writing, disk, is_slow: false, sent, has_twin: false, resume };
         node.settle();
         // The clocks of a majority.
-        [ONE, TWO]
-            .into_iter()
-            .for_each(|from| node.receive(from, Message::Progress { round: Round(0), view: GENESIS, time: START }));
+        [ONE, TWO].into_iter().for_each(|from| {
+            node.receive(from, Message::Progress { round: Round(0), view: GENESIS, delivered: 0, time: START })
+        });
         node
     }
 
@@ -193,7 +193,7 @@ fn progress_is_answered_once_between_two_timers() {
     let mut node = Node::new(ONE);
     let answers = |node: &Node| node.count(|message| matches!(message, Message::Progress { .. }));
     let before = answers(&node);
-    let ahead = || Message::Progress { round: Round(10), view: GENESIS, time: START };
+    let ahead = || Message::Progress { round: Round(10), view: GENESIS, delivered: 0, time: START };
     (0..5).for_each(|_| node.receive(ONE, ahead()));
     assert_eq!(answers(&node), before + 1);
     node.resend();
