@@ -51,6 +51,10 @@ impl Absence {
         self.note_heard(member, now);
     }
 
+    pub fn is_connected(&self, member: ValidatorIndex) -> bool {
+        !self.down.contains_key(&member)
+    }
+
     pub fn note_down(&mut self, member: ValidatorIndex, now: TimestampMs, config: &Config) {
         self.down.entry(member).or_insert_with(|| Down::new(now, config));
     }

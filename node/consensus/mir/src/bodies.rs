@@ -4,6 +4,8 @@ use crate::{
     engine::Mir,
     message::{Message, NULL, Proposal, Sn},
     record::Record,
+    rules,
+    sync::patience_ms,
 };
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
@@ -12,12 +14,11 @@ use std::collections::BTreeMap;
 pub const MAX_BODIES: usize = 8;
 /// Maximum number of missing bodies that are fetched at once.
 const MAX_FETCHES: usize = 32;
-/// The time until a body is asked for again doubles this often.
-const MAX_DOUBLINGS: usize = 4;
-
 struct Fetch {
     attempts: usize,
     overdue_at: TimestampMs,
+    /// No request left, because the leader's copy may be on its way.
+    waits: bool,
 }
 
 struct Body {
@@ -46,7 +47,7 @@ impl Bodies {
     /// Requests to a member without a connection were lost: the next ones leave by this time.
     pub fn ask_by(&mut self, at: TimestampMs) {
         for fetch in self.fetches.values_mut() {
-            *fetch = Fetch { attempts: 0, overdue_at: fetch.overdue_at.min(at) };
+            (fetch.attempts, fetch.overdue_at) = (0, fetch.overdue_at.min(at));
         }
     }
 
@@ -113,17 +114,31 @@ impl Mir {
         let wanted: Vec<_> = committed.chain(listed).filter(missing).take(MAX_FETCHES).collect();
         for (sn, digest) in wanted {
             let fetch = self.bodies.fetches.get(&(sn, digest));
-            if fetch.is_some_and(|fetch| fetch.overdue_at > self.now) {
+            let is_coming = fetch.is_none_or(|fetch| fetch.waits) && self.is_coming(sn);
+            if fetch.is_some_and(|fetch| fetch.overdue_at > self.now && (!fetch.waits || is_coming)) {
                 continue;
             }
-            let attempts = fetch.map_or(0, |fetch| fetch.attempts);
+            let (attempts, waits) = (fetch.map_or(0, |fetch| fetch.attempts), fetch.is_none() && is_coming);
             let Some(peer) = self.holder(sn, digest, attempts) else { return };
-            // Over a slow link the first copy may still be on its way, and more copies delay everything else.
-            let patience = self.config.resend_ms.saturating_mul(1 << attempts.min(MAX_DOUBLINGS));
-            let overdue_at = TimestampMs(self.now.0.saturating_add(patience));
-            self.bodies.fetches.insert((sn, digest), Fetch { attempts: attempts + 1, overdue_at });
-            self.send(peer, &Message::FetchBody { sn, digest });
+            let overdue_at = TimestampMs(self.now.0.saturating_add(patience_ms(&self.config, attempts)));
+            let attempts = attempts + usize::from(!waits);
+            self.bodies.fetches.insert((sn, digest), Fetch { attempts, overdue_at, waits });
+            if !waits {
+                self.send(peer, &Message::FetchBody { sn, digest });
+            }
         }
+    }
+
+    /// The leader's own copy may be on its way: messages of a connection keep their order, and it sent nothing later yet.
+    fn is_coming(&self, sn: Sn) -> bool {
+        let leader_of = |sn: Sn| rules::leader(&self.epoch, sn, &self.committee);
+        let Some(leader) = leader_of(sn).filter(|_| self.is_normal()) else { return false };
+        let mut later = self.instances.range(sn.next()..).filter(|(_, instance)| instance.offered.is_some());
+        leader != self.me
+            && sn >= self.epoch.first
+            && self.absence.is_connected(leader)
+            && self.sync.delivered(leader) < sn
+            && !later.any(|(later, _)| leader_of(*later) == Some(leader))
     }
 
     /// A member to ask for a body: first those that voted for it in this epoch, then all in turn.

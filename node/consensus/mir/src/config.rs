@@ -156,8 +156,8 @@ impl Config {
     /// that it needs.
     pub fn max_footprint(&self, committee_size: usize) -> usize {
         let (size, window) = (committee_size as u64, self.window);
-        // Votes of all members for each open number, claims, and messages of later epochs.
-        let votes = 2 * window * (3 * size + 4) + size * crate::normal::MAX_EARLY as u64;
+        // Votes of all members for each open number, claims, copies of own batches, and messages of later epochs.
+        let votes = 2 * window * (4 * size + 4) + size * crate::normal::MAX_EARLY as u64;
         // Delivered batches without a certificate, with digests and bodies.
         let log = 2 * (4 * self.retain + 2 * window) + 2 * window * crate::bodies::MAX_BODIES as u64;
         let records = 8 * (4 * self.retain + 2 * window);

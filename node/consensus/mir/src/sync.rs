@@ -1,6 +1,7 @@
 //! Catching up (3.11): members compare their progress, and send each other what is missing. Nothing else repeats messages.
 
 use crate::{
+    config::Config,
     engine::Mir,
     instance::{Step, is_backed},
     message::{EpochNumber, Message, Sn, Status},
@@ -18,6 +19,21 @@ const RESPONSES_PER_SECOND: u64 = 16;
 /// Cost of a response besides its bytes.
 const RESPONSE_COST: u64 = 512;
 
+/// So many `resend_ms` are no time for a batch: its copy may wait in the uplink of its leader. Doubles up to [`MAX_DOUBLINGS`] times.
+const PATIENCE: u64 = 4;
+const MAX_DOUBLINGS: usize = 4;
+
+/// The time for one more copy of a batch after so many, ms. More copies delay everything else on a slow link.
+pub(crate) fn patience_ms(config: &Config, copies: usize) -> u64 {
+    config.resend_ms.saturating_mul(PATIENCE << copies.min(MAX_DOUBLINGS))
+}
+
+/// The last copy of an own batch to a peer.
+struct Copy {
+    at: TimestampMs,
+    count: usize,
+}
+
 pub(crate) struct Sync {
     /// The newest status of each member.
     peers: BTreeMap<ValidatorIndex, Status>,
@@ -30,13 +46,44 @@ pub(crate) struct Sync {
     /// The last delivered number when `resend` was called before.
     delivered: Sn,
     next_peer: usize,
+    /// Own batches that left, since each peer has its connection.
+    copies: BTreeMap<(ValidatorIndex, Sn), Copy>,
     buckets: TokenBuckets,
 }
 
 impl Sync {
     pub fn new(me: ValidatorIndex, resend_at: TimestampMs) -> Self {
-        let (peers, claims, buckets) = Default::default();
-        Self { peers, claims, certified: Sn(0), resend_at, delivered: Sn(0), next_peer: me.as_usize(), buckets }
+        let (peers, claims, copies, buckets) = Default::default();
+        Self { peers, claims, certified: Sn(0), resend_at, delivered: Sn(0), next_peer: me.as_usize(), copies, buckets }
+    }
+
+    /// The last number that a member delivered, as far as it said.
+    pub fn delivered(&self, member: ValidatorIndex) -> Sn {
+        self.peers.get(&member).map_or(Sn(0), |status| status.delivered)
+    }
+
+    /// A batch of this member leaves to all others.
+    pub fn note_copies(&mut self, others: impl Iterator<Item = ValidatorIndex>, sn: Sn, now: TimestampMs) {
+        self.copies.extend(others.map(|peer| ((peer, sn), Copy { at: now, count: 0 })));
+    }
+
+    /// Whatever left before was lost.
+    pub fn forget_copies(&mut self, peer: ValidatorIndex) {
+        self.copies.retain(|(to, _), _| *to != peer);
+    }
+
+    /// Returns true if a peer gets one more copy of an own batch.
+    fn take_copy(&mut self, peer: ValidatorIndex, sn: Sn, now: TimestampMs, config: &Config) -> bool {
+        let count = match self.copies.get(&(peer, sn)) {
+            Some(copy) if now.0 < copy.at.0.saturating_add(patience_ms(config, copy.count)) => return false,
+            copy => copy.map_or(0, |copy| copy.count + 1),
+        };
+        self.copies.insert((peer, sn), Copy { at: now, count });
+        true
+    }
+
+    pub fn forget_copies_of(&mut self, through: Sn) {
+        self.copies.retain(|(_, sn), _| *sn > through);
     }
 
     /// The epochs that other members would move to. A member that is in a later epoch does not count for it: its certificate is better.
@@ -66,7 +113,7 @@ impl Sync {
     }
 
     pub fn count(&self) -> usize {
-        self.peers.len() + self.claims.values().map(BTreeMap::len).sum::<usize>()
+        self.peers.len() + self.copies.len() + self.claims.values().map(BTreeMap::len).sum::<usize>()
     }
 
     pub fn describe(&self) -> String {
@@ -163,8 +210,11 @@ impl Mir {
         let voted: Vec<_> = numbers.filter(|(_, step)| *step >= Step::Preparing && self.may_vote()).collect();
         for (sn, step) in voted {
             let Some(message) = self.own_prepare(sn) else { continue };
-            bytes += borsh::object_length(&message).unwrap_or_default();
-            self.send(peer, &message);
+            let is_batch = matches!(message, Message::PrePrepare { .. });
+            if !is_batch || self.sync.take_copy(peer, sn, self.now, &self.config) {
+                bytes += borsh::object_length(&message).unwrap_or_default();
+                self.send(peer, &message);
+            }
             let digest = self.instances.get(&sn).and_then(|instance| instance.accepted());
             if let Some(digest) = digest.filter(|_| step == Step::Committing) {
                 self.send(peer, &Message::Commit { epoch, sn, digest });

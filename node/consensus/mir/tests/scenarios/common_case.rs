@@ -1,10 +1,14 @@
 //! One number, message by message (3.4). Committees of six have F = 1 and Q = 5, which is more than 2F + 1.
 
-use crate::cluster::{Cluster, EPOCH, commit, is_commit, is_prepare};
-use corniche_engine::Offence;
-use corniche_mir::message::{EpochNumber, Message, Sn};
+use crate::cluster::{Cluster, EPOCH, LOST, commit, is_commit, is_prepare, quick};
+use corniche_engine::{Offence, Recipients};
+use corniche_mir::{
+    Config,
+    message::{EpochNumber, Message, Sn, Status},
+};
 use corniche_mir_testing::committee;
-use corniche_types::TimestampMs;
+use corniche_testkit::Delivery;
+use corniche_types::{TimestampMs, ValidatorIndex};
 
 fn scripted() -> Cluster {
     Cluster::scripted(committee(6))
@@ -111,8 +115,11 @@ fn batch_is_learnt_from_members_with_f_plus_one_votes() {
     cluster.tell_all(&[4], 1, |cluster, _| Message::Committed(vec![(Sn(1), cluster.proposal(1, 0, "y").1)]));
     assert_eq!(cluster.count(1, |message| matches!(message, Message::FetchBody { .. })), 0);
     cluster.tell_all(&[5], 1, |_, _| claim.clone());
-    let fetches = cluster.count(1, |message| *message == Message::FetchBody { sn: Sn(1), digest });
-    assert_eq!(fetches, 1);
+    let fetches = |cluster: &Cluster| cluster.count(1, |message| *message == Message::FetchBody { sn: Sn(1), digest });
+    assert_eq!(fetches(&cluster), 0, "the leader's own copy may be on its way");
+    let delivered = Status { epoch: EPOCH, wants: EPOCH, delivered: Sn(1), stable: Sn(0), seeks: None, asks: false };
+    cluster.tell_all(&[0], 1, |_, _| Message::Status(delivered));
+    assert_eq!(fetches(&cluster), 1, "the leader sent its copy before");
     let (wrong, _) = cluster.proposal(1, 0, "z");
     cluster.tell_all(&[2], 1, |_, _| Message::Body(wrong.clone()));
     assert_eq!(cluster.delivered(1), 0, "the body of another digest");
@@ -132,4 +139,24 @@ fn delivery_is_in_order() {
         cluster.tell_all(&[0, 1, 2, 3, 4], 5, |_, _| commit(EPOCH, proposal.sn.0, *digest));
     }
     assert_eq!(cluster.delivered(5), 2);
+}
+
+/// A peer whose uplink is slow asks while the first copy of a batch is on its way.
+#[test]
+fn batches_are_repeated_with_patience() {
+    let config = Config { idle_ms: 60_000, timeout_ms: 60_000, max_timeout_ms: 60_000, ..quick() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.run_for(10);
+    let copies = |cluster: &Cluster| {
+        let to_one = cluster.seen(0).sent.iter().filter(|(_, to, _)| matches!(to, Recipients::One(ValidatorIndex(1))));
+        to_one.filter(|(_, _, message)| matches!(message, Message::PrePrepare { .. })).count()
+    };
+    // Validator 1 gets no batches, and the others are not enough.
+    cluster.set_rule(|_, _, to, message| match message {
+        Message::PrePrepare { .. } if to != 0 => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit(0, "x");
+    let counts: Vec<_> = (0..9).map(|_| (cluster.run_for(400), copies(&cluster)).1).collect();
+    assert_eq!(counts, [0, 1, 1, 2, 2, 2, 2, 2, 3], "after 400, 1,200 and 2,800 ms, and after the next status each time");
 }
