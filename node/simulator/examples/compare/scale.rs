@@ -3,7 +3,7 @@
 
 use crate::{
     common::Effort,
-    setting::{Engine, Setting, plot_throughput, throughput},
+    setting::{ALL, Engine, Setting, plot_throughput, throughput},
 };
 use corniche_engine::TraceEvent;
 use corniche_simulator::{Micros, Probe, Report, scenario::Fault};
@@ -21,21 +21,6 @@ const SIZES: [usize; 4] = [4, 10, 16, 31];
 const BATCH_MS: u64 = 500;
 /// The paper's maximum of a batch, bytes: an interval of Mir-BFT exceeds the default.
 const BATCH_BYTES: u64 = 2 << 20;
-/// Longer than a batch takes to all others, ms.
-const PATIENT_MS: u64 = 4_000;
-
-/// An engine, its `resend_ms` if that is not the default, and the largest committee that is affordable.
-type Variant = (Engine, Option<u64>, usize);
-
-/// Repeated requests of Mir-BFT fill the uplinks of large committees, so that runs with the default take long.
-const VARIANTS: [Variant; 6] = [
-    (Engine::Autobahn, None, 31),
-    (Engine::QuePaxa, None, 31),
-    (Engine::Racs, None, 31),
-    (Engine::Baxos, None, 31),
-    (Engine::Mir, None, 16),
-    (Engine::Mir, Some(PATIENT_MS), 31),
-];
 /// Commits of the first seconds do not count.
 const FROM: u64 = 4;
 
@@ -59,16 +44,10 @@ fn single_leader(nodes: usize) -> f64 {
     UPLINK as f64 / ((nodes - 1) as f64 * f64::from(TX_BYTES))
 }
 
-fn title_of(engine: Engine, resend_ms: Option<u64>) -> String {
-    let resend = resend_ms.map_or(String::new(), |ms| format!(", `resend_ms` {ms}"));
-    format!("{}{resend}", engine.title())
-}
-
 /// Throughput, median latency, and bytes that a validator sends for each committed byte.
-fn measure(engine: Engine, resend_ms: Option<u64>, nodes: usize) -> String {
+fn measure(engine: Engine, nodes: usize) -> String {
     let seconds = if nodes > 16 { 7 } else { 10 };
-    let setting = limited(engine, nodes).seconds(seconds);
-    let report = resend_ms.into_iter().fold(setting, |setting, ms| setting.parameter("resend_ms", ms)).run_any(1);
+    let report = limited(engine, nodes).seconds(seconds).run_any(1);
     let sent = report.bytes as f64 / nodes as f64 / (report.committed * u64::from(TX_BYTES)) as f64;
     let p50 = report.latency.map_or(0, |it| it.p50 / 1_000);
     format!("{:.0}, {p50}, {sent:.2}", throughput(&report, FROM..seconds))
@@ -83,9 +62,8 @@ pub fn uplink(effort: &Effort) {
     row(&title, &|nodes| format!("n = {nodes}"));
     row("---", &|_| "---".to_owned());
     row("one leader sends all, at most (calculated)", &|nodes| format!("{:.0}", single_leader(nodes)));
-    for (engine, resend_ms, largest) in VARIANTS {
-        let cell = |nodes| if nodes > largest { String::new() } else { measure(engine, resend_ms, nodes) };
-        row(&title_of(engine, resend_ms), &cell);
+    for engine in ALL {
+        row(engine.title(), &|nodes| measure(engine, nodes));
     }
     println!();
 }
