@@ -7,8 +7,8 @@ use crate::{
     Delivery, EngineStart, Forgery, Kit, Links, Measured, MeasuredEngine, Micros, Random, ScenarioCluster, Setup, Subject,
     committee, committee_of, engine_host::index, unequal_votes,
 };
-use corniche_engine::{Committee, Engine, TraceEvent, Verifier, VertexId};
-use corniche_types::{Bytes, ValidatorIndex};
+use corniche_engine::{Committee, Engine, Input, Ordered, Output, Resume, TraceEvent, Verifier, VertexId};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 /// One message delay of [`cluster`], ms.
@@ -202,4 +202,28 @@ pub fn decisions<C: CrashEngine>(cluster: &CrashCluster<C>, node: usize) -> BTre
 /// Number of notes with this name since the last start.
 pub fn notes<C: CrashEngine>(cluster: &CrashCluster<C>, node: usize, wanted: &str) -> usize {
     cluster.seen(node).traced.iter().filter(|event| matches!(event, TraceEvent::Note { name, .. } if name == wanted)).count()
+}
+
+/// First commit of a new validator of three, which receives these messages of another one.
+///
+/// # Panics
+/// A message is refused, or nothing is committed.
+pub fn first_commit<C: CrashEngine>(config: C::Config, messages: impl IntoIterator<Item = Bytes>) -> Ordered {
+    let (committee, from) = (committee(C::NAME, 3), index(1));
+    let verifier = C::verifier(config.clone(), committee.clone());
+    let (resume, now) = (Resume::default(), TimestampMs(1_000));
+    let start = EngineStart { seed: 1, records: Vec::new(), unsigned: true, resume, now };
+    let mut engine = C::start(config, committee, index(0), start);
+    for message in messages {
+        let message = verifier.verify(from, &message).unwrap_or_else(|fault| panic!("{fault:?}"));
+        engine.handle(now, Input::Message { from, message });
+        while let Some(output) = engine.poll() {
+            match output {
+                Output::Persist(ticket, _) => engine.handle(now, Input::Durable(ticket)),
+                Output::Deliver(ordered) => return ordered,
+                _ => {}
+            }
+        }
+    }
+    panic!("nothing is committed: {}", C::describe(&engine));
 }

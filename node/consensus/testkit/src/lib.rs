@@ -15,7 +15,7 @@
 //! - [`Group`] is the multicast group of an engine that orders by a sequencer.
 //! - [`FakeKeys`], [`FakeSignatures`]: modelled keys of engines that sign digests.
 //! - [`crashes`]: the kit, the clusters and common scenarios of engines that tolerate crashes only.
-//! - [`assert_frozen`] compares encodings with a fixture.
+//! - [`assert_frozen`] compares encodings with a fixture. [`encodings`] makes and checks those of messages and records.
 //! - [`schedule`] makes fault schedules from seeds; [`suite`] contains the tests that every engine must pass.
 //!
 //! # For an engine's author
@@ -60,7 +60,7 @@ pub use doubles::{Double, LATE};
 pub use engine_host::{EngineDisk, EngineHost, HostSetup, Outbox, Packet, Records, Sending, Surroundings};
 pub use engine_process::{CheckedSurroundings, EngineProcess, EngineSetup, MAX_BATCH_BYTES, ProcessNotes};
 pub use fake_keys::{FakeKeys, FakeSignatures};
-pub use frozen::assert_frozen;
+pub use frozen::{assert_frozen, encodings};
 pub use group::Group;
 pub use kit::{Forgery, Kit, Measured, MeasuredEngine, Setup};
 pub use links::{DiskModel, Jitter, Links, Port};
