@@ -193,6 +193,7 @@ soak: build contracts generations node-tools postgres ## Run the long tests: pro
 	CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} $(CARGO) test --locked -p corniche-autobahn --test slots schedules -- --nocapture
 	$(CARGO) test --locked -p corniche-autobahn --test selection -- --ignored --nocapture
 	$(CARGO) test --locked -p corniche-quepaxa --test model -- --ignored
+	$(CARGO) test --locked -p corniche-racs --test model -- --ignored
 	CORNICHE_BLOCKS=$${CORNICHE_BLOCKS:-10000} $(CARGO) test --locked -p corniche-executor --test parallel
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_MODULES=$${CORNICHE_MODULES:-3000} \
 		$(CARGO) test --locked -p corniche-executor --test generated -- --nocapture
