@@ -42,7 +42,7 @@ fn messages() -> Vec<(&'static str, Message)> {
     let (request, sent) = (RequestId { slot: SLOT, attempt: TRY }, TIME);
     let answer = |answer| Message::Answer { request, answer, stamp: Stamp { echo: TIME, time: RUN } };
     let propose = |next| Message::Propose { request, value: value(), next, sent };
-    let status = |echo| Message::Status { decided: SLOT, rtt_ms: 200, time: TIME, echo };
+    let status = |echo| Message::Status { decided: SLOT, delivered: 3, rtt_ms: 200, time: TIME, echo };
     let promise = Promise { attempt: LATER, accepted: Some(accepted()) };
     vec![
         ("batch", Message::Batch(batch())),

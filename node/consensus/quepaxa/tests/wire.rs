@@ -53,7 +53,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("answer", answer(Some(drawn()))),
         ("answer-first", answer(None)),
         ("decided", Message::Decided { first: Slot(1), values: vec![value()] }),
-        ("progress", Message::Progress { decided: SLOT, time: TIME }),
+        ("progress", Message::Progress { decided: SLOT, delivered: 3, time: TIME }),
         ("ask-highest", Message::AskHighest { run: RUN }),
         ("highest", Message::Highest { run: RUN, slot: SLOT, time: TIME }),
     ]

@@ -73,10 +73,10 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("ahead", Message::Ahead { view: view.next(), high: id(&level2) }),
         ("fetch-blocks", Message::FetchBlocks { block: high, above: Round(3) }),
         ("blocks", Message::Blocks(vec![block, level1])),
-        ("progress", Message::Progress { round: ROUND, view, time: TIME }),
+        ("progress", Message::Progress { round: ROUND, view, delivered: 3, time: TIME }),
         ("decided", Message::Decided(vec![first()])),
         ("ask-view", Message::AskView { run: RUN }),
-        ("in-view", Message::InView { run: RUN, view, time: TIME }),
+        ("in-view", Message::InView { run: RUN, view, round: Some(ROUND), time: TIME }),
         ("leave", Message::Leave { through: view }),
     ]
 }
