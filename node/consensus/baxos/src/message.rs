@@ -113,7 +113,8 @@ pub enum Message {
         after: Slot,
     },
     /// The sender knows all decisions up to this slot, and measured this maximum of its own round-trip times, in ms; 0 if it
-    /// measured none. Its own batches up to the number `delivered` are delivered there. `time` is its clock. Without `echo` it asks for a response, whose `echo` is this time.
+    /// measured none. Its own batches up to the number `delivered` are delivered there. `time` is its clock. Without `echo` it asks for a
+    /// response, whose `echo` is this time.
     Status {
         decided: Slot,
         delivered: u64,

@@ -7,11 +7,7 @@ use corniche_baxos::{
 };
 use corniche_baxos_testing::{BaxosSubject, committee};
 use corniche_lanes::LaneContext;
-use corniche_testkit::{
-    assert_frozen,
-    crashes::{CrashEngine, first_commit},
-    encodings,
-};
+use corniche_testkit::{assert_frozen, crashes::commit_digests, encodings};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
 
 const FROZEN: &str = include_str!("fixtures/wire.hex");
@@ -77,17 +73,12 @@ fn records() -> Vec<(&'static str, Record)> {
     ]
 }
 
-/// The commit contains the batch only if the engine computes its digest in the same way.
 fn digests() -> Vec<(&'static str, Vec<u8>)> {
     let messages = [Message::Decided { first: Slot(1), values: vec![value()] }, Message::Batch(batch())];
-    let commit = first_commit::<BaxosSubject>(BaxosSubject::quick(), messages.map(|message| message.encode()));
-    assert_eq!(commit.batches.len(), 1);
-    vec![
-        ("digest-batch", tip().digest.to_vec()),
-        ("digest-value", Context::new(&committee(3)).value(SLOT, &value()).to_vec()),
-        ("randomness", commit.randomness.to_vec()),
-        ("checkpoint", commit.checkpoint.to_vec()),
-    ]
+    let commit = commit_digests::<BaxosSubject>(messages.map(|message| message.encode()));
+    let digests =
+        [("digest-batch", tip().digest.to_vec()), ("digest-value", Context::new(&committee(3)).value(SLOT, &value()).to_vec())];
+    digests.into_iter().chain(commit).collect()
 }
 
 /// Forces a fixture for every kind that is added later.

@@ -1,4 +1,4 @@
-//! Bounds of what earlier runs of this validator did, which may have lost their disks.
+//! Bounds the batches that earlier runs of this validator may have made. Their disks may be lost.
 
 use crate::{Reports, Tip};
 use corniche_engine::{Committee, Output};
@@ -12,25 +12,26 @@ pub struct EarlierRuns<S> {
     reports: Reports<S>,
     /// The highest of the reports of a quorum.
     reached: Option<S>,
+    /// Highest number of a batch that an earlier run may have made.
     last_batch: Option<u64>,
 }
 
 impl<S: Copy + Ord> EarlierRuns<S> {
     /// Returns true until members with a quorum of votes reported.
-    pub fn is_unknown(&self) -> bool {
+    pub fn needs_reports(&self) -> bool {
         self.reached.is_none()
     }
 
     /// Adds a report. Returns the highest one, once members with a quorum of votes reported.
     pub fn add(&mut self, from: ValidatorIndex, report: S, committee: &Committee) -> Option<S> {
-        if self.is_unknown() {
+        if self.needs_reports() {
             self.reached = self.reports.add(from, report, committee);
             return self.reached;
         }
         None
     }
 
-    /// To be called after deliveries: `tip` is the last own one, and a lane has room for `open_batches` above it.
+    /// Call this after deliveries: `tip` is the last own one, and a lane has room for `open_batches` above it.
     pub fn bound(&mut self, delivered: S, tip: Tip, open_batches: u64) {
         if self.last_batch.is_none() && self.reached.is_some_and(|reached| delivered >= reached) {
             // One more, because the empty batch that ends a silence does not wait for room.
@@ -38,7 +39,7 @@ impl<S: Copy + Ord> EarlierRuns<S> {
         }
     }
 
-    /// To be called for own batches that others name and that are not here.
+    /// Call this for own batches that others name and that are not here.
     pub fn check(&self, tip: Tip) -> Option<Output> {
         let last = self.last_batch.filter(|last| tip.number > *last)?;
         Some(Output::Twin(format!("own batch {} is not here, and no earlier run had made more than {last}", tip.number)))

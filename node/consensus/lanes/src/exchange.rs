@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const MAX_OPEN_BATCHES: u64 = 8;
 /// Batches of one author above the delivered one that others store.
 pub const MAX_AHEAD: u64 = 4 * MAX_OPEN_BATCHES;
-/// A batch that may be on its way is asked for in this call of [`Exchange::ask_again`] at the earliest.
-const FIRST_CALL: usize = 2;
+/// Calls of [`Exchange::ask_again`] before a batch that may be on its way is asked for.
+const MIN_CALLS: usize = 2;
 /// A missing batch is asked for this often, then only if something still needs it.
 const MAX_ATTEMPTS: usize = 64;
 /// It is asked for at least once in so many calls of [`Exchange::ask_again`].
-const MAX_PATIENT_CALLS: usize = 8;
+const MAX_QUIET_CALLS: usize = 8;
 /// Own batches are sent again at least once in so many timers.
 const MAX_QUIET_TIMERS: u32 = 64;
 /// Missing batches of one lane that one validator may let others ask for.
@@ -27,7 +27,7 @@ const MAX_WANTED_AHEAD: u64 = 1_024 * MAX_OPEN_BATCHES;
 /// Bytes of a batch from which batches are apart by the whole `max_stretch`.
 const LONG_BATCH_BYTES: usize = 4 << 10;
 
-/// When an author sends batches again. `M` is anything that changes with progress.
+/// Decides when an author sends batches again. `M` changes with progress.
 #[derive(Default)]
 pub struct Repetition<M> {
     mark: M,
@@ -35,8 +35,8 @@ pub struct Repetition<M> {
 }
 
 impl<M: PartialEq> Repetition<M> {
-    /// To be called with each timer. True in the second one without progress, then each time after twice as many: most others have the
-    /// batches, and over a slow link the first copies may still be on their way.
+    /// Call this with each timer. Returns true at the second one without progress, then each time after twice as many: most others have
+    /// the batches, and over a slow link the first copies may still be on their way.
     pub fn is_due(&mut self, mark: M) -> bool {
         let has_moved = std::mem::replace(&mut self.mark, mark) != self.mark;
         self.quiet_timers = if has_moved { 0 } else { self.quiet_timers + 1 };
@@ -103,7 +103,7 @@ pub struct Exchange {
     wanted: BTreeMap<(ValidatorIndex, Tip), Wanted>,
     /// Validators with a connection.
     connected: BTreeSet<ValidatorIndex>,
-    /// Numbers up to which each author's own copies are not on their way any more: they came, or never will.
+    /// Numbers up to which each author's own copies came, or never will, since its connection began.
     passed: Vec<u64>,
     /// Highest number of each lane that was forgotten.
     released: Vec<u64>,
@@ -141,6 +141,8 @@ impl Exchange {
 
     pub fn peer_up(&mut self, peer: ValidatorIndex) {
         self.connected.insert(peer);
+        // Its open batches come again. If it lost its disk, they have other numbers.
+        self.passed[peer.as_usize()] = 0;
         // Requests to a validator without a connection were lost.
         self.wanted.values_mut().for_each(|wanted| wanted.calls = 0);
     }
@@ -202,7 +204,7 @@ impl Exchange {
         self.lanes.chain(self.me, end, delivered.number).unwrap_or_default()
     }
 
-    /// Own open batches to send again, if none of them was delivered since the last calls.
+    /// Own open batches to send again, at the times of [`Repetition`].
     pub fn announce_again(&mut self, delivered: &[Tip]) -> Vec<LaneBatch> {
         let open = self.own_open_batches(delivered);
         let mark = (delivered[self.me.as_usize()].number, open.is_empty());
@@ -232,9 +234,7 @@ impl Exchange {
     pub fn handle_batch(&mut self, from: ValidatorIndex, batch: LaneBatch, delivered: &[Tip]) -> Option<Action> {
         let (author, tip) = (batch.author, self.lanes.tip(&batch));
         if from == author {
-            // Messages of a connection keep their order.
-            let passed = &mut self.passed[author.as_usize()];
-            *passed = batch.number.max(*passed);
+            self.note_passed(author, batch.number);
         }
         let is_wanted = self.wanted.contains_key(&(author, tip));
         let delivered = delivered[author.as_usize()].number;
@@ -277,8 +277,14 @@ impl Exchange {
 
     /// An author says that its batches up to this number are delivered there. So it sent them before, to those that were connected.
     pub fn handle_delivered(&mut self, author: ValidatorIndex, number: u64) -> Vec<Action> {
-        self.passed[author.as_usize()] = number;
+        self.note_passed(author, number);
         self.ask_for_passed(author)
+    }
+
+    /// Messages of a connection keep their order.
+    fn note_passed(&mut self, author: ValidatorIndex, number: u64) {
+        let passed = &mut self.passed[author.as_usize()];
+        *passed = number.max(*passed);
     }
 
     /// Asks for batches of an author that were waited for, and do not come.
@@ -314,8 +320,8 @@ impl Exchange {
         let mut due = Vec::new();
         for (key, wanted) in &mut self.wanted {
             wanted.calls += 1;
-            let is_first = wanted.attempts == 0 && wanted.calls < FIRST_CALL;
-            if !is_first && (wanted.calls.is_power_of_two() || wanted.calls.is_multiple_of(MAX_PATIENT_CALLS)) {
+            let is_early = wanted.attempts == 0 && wanted.calls < MIN_CALLS;
+            if !is_early && (wanted.calls.is_power_of_two() || wanted.calls.is_multiple_of(MAX_QUIET_CALLS)) {
                 due.push(*key);
             }
         }

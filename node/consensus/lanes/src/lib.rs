@@ -16,8 +16,8 @@
 //! Nothing here does I/O, and nothing knows an engine's messages, records or rules: methods return [`Action`]s and outputs, and the engine
 //! puts them into its own formats.
 //!
-//! A batch is sent once, while its author has a connection. Copies that are only late are neither asked for nor sent again: on a narrow
-//! uplink they would delay all others ([`Exchange::want`], [`Repetition`]).
+//! A batch is sent once to each connected validator. Others ask for it, and its author repeats it, only after two timers: on a narrow
+//! uplink, second copies delay all first ones ([`Exchange::want`], [`Repetition`]).
 //!
 //! **Not for Byzantine validators**: nobody signs a batch, and an author that lies can have two batches with one number.
 //!

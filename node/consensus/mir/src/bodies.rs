@@ -5,7 +5,7 @@ use crate::{
     message::{Message, NULL, Proposal, Sn},
     record::Record,
     rules,
-    sync::patience_ms,
+    sync::copy_timeout_ms,
 };
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
@@ -14,10 +14,11 @@ use std::collections::BTreeMap;
 pub const MAX_BODIES: usize = 8;
 /// Maximum number of missing bodies that are fetched at once.
 const MAX_FETCHES: usize = 32;
+
 struct Fetch {
     attempts: usize,
     overdue_at: TimestampMs,
-    /// No request left, because the leader's copy may be on its way.
+    /// Nothing was requested yet, because the leader's copy may be on its way.
     waits: bool,
 }
 
@@ -113,20 +114,25 @@ impl Mir {
         let listed = listed.filter(|(sn, _)| self.is_normal() && *sn > self.stable());
         let wanted: Vec<_> = committed.chain(listed).filter(missing).take(MAX_FETCHES).collect();
         for (sn, digest) in wanted {
-            let fetch = self.bodies.fetches.get(&(sn, digest));
-            let is_coming = fetch.is_none_or(|fetch| fetch.waits) && self.is_coming(sn);
-            if fetch.is_some_and(|fetch| fetch.overdue_at > self.now && (!fetch.waits || is_coming)) {
-                continue;
-            }
-            let (attempts, waits) = (fetch.map_or(0, |fetch| fetch.attempts), fetch.is_none() && is_coming);
+            let attempts = match self.bodies.fetches.get(&(sn, digest)) {
+                None if self.is_coming(sn) => {
+                    let fetch = Fetch { attempts: 0, overdue_at: self.copy_overdue_at(0), waits: true };
+                    self.bodies.fetches.insert((sn, digest), fetch);
+                    continue;
+                }
+                None => 0,
+                Some(fetch) if fetch.overdue_at > self.now && (!fetch.waits || self.is_coming(sn)) => continue,
+                Some(fetch) => fetch.attempts,
+            };
             let Some(peer) = self.holder(sn, digest, attempts) else { return };
-            let overdue_at = TimestampMs(self.now.0.saturating_add(patience_ms(&self.config, attempts)));
-            let attempts = attempts + usize::from(!waits);
-            self.bodies.fetches.insert((sn, digest), Fetch { attempts, overdue_at, waits });
-            if !waits {
-                self.send(peer, &Message::FetchBody { sn, digest });
-            }
+            let fetch = Fetch { attempts: attempts + 1, overdue_at: self.copy_overdue_at(attempts), waits: false };
+            self.bodies.fetches.insert((sn, digest), fetch);
+            self.send(peer, &Message::FetchBody { sn, digest });
         }
+    }
+
+    fn copy_overdue_at(&self, attempts: usize) -> TimestampMs {
+        TimestampMs(self.now.0.saturating_add(copy_timeout_ms(&self.config, attempts)))
     }
 
     /// The leader's own copy may be on its way: messages of a connection keep their order, and it sent nothing later yet.
@@ -135,7 +141,6 @@ impl Mir {
         let Some(leader) = leader_of(sn).filter(|_| self.is_normal()) else { return false };
         let mut later = self.instances.range(sn.next()..).filter(|(_, instance)| instance.offered.is_some());
         leader != self.me
-            && sn >= self.epoch.first
             && self.absence.is_connected(leader)
             && self.sync.delivered(leader) < sn
             && !later.any(|(later, _)| leader_of(*later) == Some(leader))

@@ -82,7 +82,7 @@ impl Mir {
         self.persist(&Record::Stable(checkpoint.clone()), Some(AfterDurable::Stable(sn)));
         self.promises.stable = Some(checkpoint);
         self.instances = self.instances.split_off(&sn.next());
-        self.sync.forget_copies_of(sn);
+        self.sync.forget_sent_through(sn);
         self.prepared = self.prepared.split_off(&sn.next());
         self.checkpoint_votes = self.checkpoint_votes.split_off(&sn.next());
         // T3: a silent member may send its EPOCH-CHANGE from some checkpoint on.

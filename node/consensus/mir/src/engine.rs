@@ -108,7 +108,7 @@ impl Engine for Mir {
             Input::Deadline => self.handle_deadline(),
             Input::PeerUp(peer) => {
                 self.absence.note_up(peer, self.now);
-                self.sync.forget_copies(peer);
+                self.sync.forget_sent_to(peer);
                 self.bodies.ask_by(TimestampMs(self.now.0.saturating_add(self.config.resend_ms)));
                 self.send_status(Recipients::One(peer), true);
             }

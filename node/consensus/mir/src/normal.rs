@@ -145,7 +145,7 @@ impl Mir {
         let message = self.own_prepare(sn);
         if matches!(message, Some(Message::PrePrepare { .. })) {
             let others = self.committee.indices().filter(|member| *member != self.me);
-            self.sync.note_copies(others, sn, self.now);
+            self.sync.note_sent(others, sn, self.now);
         }
         message.iter().for_each(|message| self.broadcast(message));
         self.check_prepared(sn);

@@ -19,19 +19,20 @@ const RESPONSES_PER_SECOND: u64 = 16;
 /// Cost of a response besides its bytes.
 const RESPONSE_COST: u64 = 512;
 
-/// So many `resend_ms` are no time for a batch: its copy may wait in the uplink of its leader. Doubles up to [`MAX_DOUBLINGS`] times.
-const PATIENCE: u64 = 4;
+/// Factor of `resend_ms` for the second copy of a batch: the first one may wait in the uplink of its leader.
+const COPY_TIMEOUT_FACTOR: u64 = 4;
+/// The time until another copy doubles this often.
 const MAX_DOUBLINGS: usize = 4;
 
-/// The time for one more copy of a batch after so many, ms. More copies delay everything else on a slow link.
-pub(crate) fn patience_ms(config: &Config, copies: usize) -> u64 {
-    config.resend_ms.saturating_mul(PATIENCE << copies.min(MAX_DOUBLINGS))
+/// Time until another copy of a batch after so many repetitions, ms. On a slow link, copies delay everything else.
+pub(crate) fn copy_timeout_ms(config: &Config, repetitions: usize) -> u64 {
+    config.resend_ms.saturating_mul(COPY_TIMEOUT_FACTOR << repetitions.min(MAX_DOUBLINGS))
 }
 
 /// The last copy of an own batch to a peer.
-struct Copy {
+struct SentBatch {
     at: TimestampMs,
-    count: usize,
+    repetitions: usize,
 }
 
 pub(crate) struct Sync {
@@ -46,15 +47,15 @@ pub(crate) struct Sync {
     /// The last delivered number when `resend` was called before.
     delivered: Sn,
     next_peer: usize,
-    /// Own batches that left, since each peer has its connection.
-    copies: BTreeMap<(ValidatorIndex, Sn), Copy>,
+    /// The last copy of each own batch to each peer, since its connection began.
+    sent: BTreeMap<(ValidatorIndex, Sn), SentBatch>,
     buckets: TokenBuckets,
 }
 
 impl Sync {
     pub fn new(me: ValidatorIndex, resend_at: TimestampMs) -> Self {
-        let (peers, claims, copies, buckets) = Default::default();
-        Self { peers, claims, certified: Sn(0), resend_at, delivered: Sn(0), next_peer: me.as_usize(), copies, buckets }
+        let (peers, claims, sent, buckets) = Default::default();
+        Self { peers, claims, certified: Sn(0), resend_at, delivered: Sn(0), next_peer: me.as_usize(), sent, buckets }
     }
 
     /// The last number that a member delivered, as far as it said.
@@ -63,27 +64,27 @@ impl Sync {
     }
 
     /// A batch of this member leaves to all others.
-    pub fn note_copies(&mut self, others: impl Iterator<Item = ValidatorIndex>, sn: Sn, now: TimestampMs) {
-        self.copies.extend(others.map(|peer| ((peer, sn), Copy { at: now, count: 0 })));
+    pub fn note_sent(&mut self, others: impl Iterator<Item = ValidatorIndex>, sn: Sn, now: TimestampMs) {
+        self.sent.extend(others.map(|peer| ((peer, sn), SentBatch { at: now, repetitions: 0 })));
     }
 
-    /// Whatever left before was lost.
-    pub fn forget_copies(&mut self, peer: ValidatorIndex) {
-        self.copies.retain(|(to, _), _| *to != peer);
-    }
-
-    /// Returns true if a peer gets one more copy of an own batch.
-    fn take_copy(&mut self, peer: ValidatorIndex, sn: Sn, now: TimestampMs, config: &Config) -> bool {
-        let count = match self.copies.get(&(peer, sn)) {
-            Some(copy) if now.0 < copy.at.0.saturating_add(patience_ms(config, copy.count)) => return false,
-            copy => copy.map_or(0, |copy| copy.count + 1),
+    /// Returns true, and notes it, if it is time for one more copy of an own batch to a peer.
+    fn repeats(&mut self, peer: ValidatorIndex, sn: Sn, now: TimestampMs, config: &Config) -> bool {
+        let repetitions = match self.sent.get(&(peer, sn)) {
+            Some(sent) if now.0 < sent.at.0.saturating_add(copy_timeout_ms(config, sent.repetitions)) => return false,
+            sent => sent.map_or(0, |sent| sent.repetitions + 1),
         };
-        self.copies.insert((peer, sn), Copy { at: now, count });
+        self.sent.insert((peer, sn), SentBatch { at: now, repetitions });
         true
     }
 
-    pub fn forget_copies_of(&mut self, through: Sn) {
-        self.copies.retain(|(_, sn), _| *sn > through);
+    /// A new connection: whatever left before may be lost.
+    pub fn forget_sent_to(&mut self, peer: ValidatorIndex) {
+        self.sent.retain(|(to, _), _| *to != peer);
+    }
+
+    pub fn forget_sent_through(&mut self, through: Sn) {
+        self.sent.retain(|(_, sn), _| *sn > through);
     }
 
     /// The epochs that other members would move to. A member that is in a later epoch does not count for it: its certificate is better.
@@ -113,7 +114,7 @@ impl Sync {
     }
 
     pub fn count(&self) -> usize {
-        self.peers.len() + self.copies.len() + self.claims.values().map(BTreeMap::len).sum::<usize>()
+        self.peers.len() + self.sent.len() + self.claims.values().map(BTreeMap::len).sum::<usize>()
     }
 
     pub fn describe(&self) -> String {
@@ -211,7 +212,7 @@ impl Mir {
         for (sn, step) in voted {
             let Some(message) = self.own_prepare(sn) else { continue };
             let is_batch = matches!(message, Message::PrePrepare { .. });
-            if !is_batch || self.sync.take_copy(peer, sn, self.now, &self.config) {
+            if !is_batch || self.sync.repeats(peer, sn, self.now, &self.config) {
                 bytes += borsh::object_length(&message).unwrap_or_default();
                 self.send(peer, &message);
             }

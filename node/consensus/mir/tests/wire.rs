@@ -8,8 +8,8 @@ use corniche_mir::{
     record::{Promises, Record},
 };
 use corniche_mir_testing::committee;
+use corniche_testkit::{assert_frozen, encodings};
 use corniche_types::{B256, Bytes, MAX_VALIDATORS, TimestampMs, ValidatorIndex, wire};
-use std::fmt::Write;
 
 const FROZEN: &str = include_str!("fixtures/wire.hex");
 const EPOCH: EpochNumber = EpochNumber(5);
@@ -139,27 +139,8 @@ fn is_frozen(message: &Message, record: &Record, statement: &Statement) -> bool 
 #[test]
 fn wire_formats_are_frozen() {
     assert!(is_frozen(&Message::Body(proposal()), &Record::Left(EPOCH), &Statement::EpochChange(HASH)));
-    let mut lines: Vec<(&str, Vec<u8>)> = Vec::new();
-    for (name, message) in messages() {
-        let bytes = message.encode();
-        assert_eq!(wire::decode::<Message>(&bytes).as_ref(), Ok(&message), "{name}");
-        lines.push((name, bytes.to_vec()));
-    }
-    for (name, record) in records() {
-        let bytes = record.encode();
-        assert_eq!(wire::decode::<Record>(&bytes).as_ref(), Ok(&record), "{name}");
-        lines.push((name, bytes.to_vec()));
-    }
-    lines.extend(digests().into_iter().map(|(name, digest)| (name, digest.to_vec())));
-    let mut text = String::new();
-    for (name, bytes) in lines {
-        let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
-            write!(hex, "{byte:02x}").expect("writing to a string cannot fail");
-            hex
-        });
-        writeln!(text, "{name} {hex}").expect("writing to a string cannot fail");
-    }
-    assert!(text == FROZEN, "encoding: expected the frozen bytes, got\n{text}");
+    let digests = digests().into_iter().map(|(name, digest)| (name, digest.to_vec())).collect();
+    assert_frozen(FROZEN, [encodings(messages()), encodings(records()), digests].concat());
 }
 
 /// The elements of a list may take more memory than bytes, so one that is too long is not decoded.

@@ -9,7 +9,7 @@ use corniche_neobft::{
     record::{Promises, Record},
 };
 use corniche_neobft_testing::committee;
-use corniche_testkit::assert_frozen;
+use corniche_testkit::{assert_frozen, encodings};
 use corniche_types::{B256, Bytes, MAX_VALIDATORS, TimestampMs, ValidatorIndex, wire};
 
 const FROZEN: &str = include_str!("fixtures/wire.hex");
@@ -225,24 +225,8 @@ fn is_frozen(message: &Message, record: &Record, content: &Content, statement: &
 #[test]
 fn wire_formats_are_frozen() {
     assert!(is_frozen(&Message::Suspect { view: VIEW }, &Record::Leaving(VIEW), &Content::Clock, &Statement::Request(HASH)));
-    let mut lines = Vec::new();
-    for (name, request) in requests() {
-        let bytes = wire::encode(&request);
-        assert_eq!(wire::decode::<Request>(&bytes).as_ref(), Ok(&request), "{name}");
-        lines.push((name, bytes));
-    }
-    for (name, message) in messages() {
-        let bytes = message.encode();
-        assert_eq!(wire::decode::<Message>(&bytes).as_ref(), Ok(&message), "{name}");
-        lines.push((name, bytes.to_vec()));
-    }
-    for (name, record) in records() {
-        let bytes = record.encode();
-        assert_eq!(wire::decode::<Record>(&bytes).as_ref(), Ok(&record), "{name}");
-        lines.push((name, bytes.to_vec()));
-    }
-    lines.extend(digests().into_iter().map(|(name, digest)| (name, digest.to_vec())));
-    assert_frozen(FROZEN, lines);
+    let digests = digests().into_iter().map(|(name, digest)| (name, digest.to_vec())).collect();
+    assert_frozen(FROZEN, [encodings(requests()), encodings(messages()), encodings(records()), digests].concat());
 }
 
 /// The elements of a list may take more memory than bytes, so one that is too long is not decoded.

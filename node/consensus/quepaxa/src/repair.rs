@@ -142,7 +142,7 @@ impl QuePaxa {
 
     pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
         self.send_progress(peer);
-        if self.earlier_runs.is_unknown() {
+        if self.earlier_runs.needs_reports() {
             self.send(peer, &Message::AskHighest { run: self.run });
         }
         self.own_open_batches().into_iter().for_each(|batch| self.send(peer, &Message::Batch(batch)));
@@ -186,7 +186,7 @@ impl QuePaxa {
         }
     }
 
-    /// Asks for a batch, at once the first time.
+    /// Asks for a batch, unless its author's copy may be on its way. An own one may be that of a twin.
     pub(crate) fn want(&mut self, author: ValidatorIndex, tip: Tip, source: ValidatorIndex) {
         let action = self.exchange.want(author, tip, source);
         if author == self.me && action.is_some() {
@@ -203,7 +203,7 @@ impl QuePaxa {
             self.perform(actions);
             let open = self.exchange.announce_again(self.order.tips());
             open.into_iter().for_each(|batch| self.broadcast(&Message::Batch(batch)));
-            if self.earlier_runs.is_unknown() || self.proposed_time().is_none() {
+            if self.earlier_runs.needs_reports() || self.proposed_time().is_none() {
                 self.broadcast(&Message::AskHighest { run: self.run });
             }
         }

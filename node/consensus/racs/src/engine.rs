@@ -71,7 +71,7 @@ pub struct Racs {
     pub(crate) covered: Vec<Tip>,
     /// awaitingAcks: the own batch without a quorum of votes, and its voters.
     pub(crate) awaiting: Option<(Tip, BTreeSet<ValidatorIndex>)>,
-    /// That batch, and the number of its voters.
+    /// Sends `awaiting` again. A new voter is progress.
     pub(crate) repetition: Repetition<Option<(Tip, usize)>>,
     /// The completion of the last own batch is announced then (D7).
     pub(crate) tail_at: Option<TimestampMs>,

@@ -145,7 +145,7 @@ impl Racs {
 impl Racs {
     pub(crate) fn greet(&mut self, peer: ValidatorIndex) {
         self.send_progress(peer);
-        if self.earlier_runs.is_unknown() {
+        if self.earlier_runs.needs_reports() {
             self.send(peer, &Message::AskView { run: self.run });
         }
         self.send_own_batch(Some(peer));
@@ -299,7 +299,7 @@ impl Racs {
         if self.completed[self.me.as_usize()].number > self.covered[self.me.as_usize()].number {
             self.announce_completion();
         }
-        if self.earlier_runs.is_unknown() || self.proposed_time().is_none() {
+        if self.earlier_runs.needs_reports() || self.proposed_time().is_none() {
             self.broadcast(&Message::AskView { run: self.run });
         }
         if let Silence::Through(through) = self.replica.silence() {
@@ -327,13 +327,12 @@ impl Racs {
     ///
     /// Nobody enters a view before a quorum completed the one before (A6), and a quorum of reports has one of these validators. So this
     /// validator was in no view above the next one after the highest report.
-    ///
-    /// A quorum voted for each committed block, so a quorum of reports has one whose block_high is that one or extends it.
     pub(crate) fn handle_in_view(&mut self, from: ValidatorIndex, run: TimestampMs, view: View, round: Option<Round>) {
         if run != self.run {
             return;
         }
         if let Some(round) = round {
+            // K5: a quorum voted for each committed block, so one report of a quorum is its round or a later one.
             self.earlier_runs.add(from, round, &self.committee);
         }
         if self.replica.silence() != Silence::Everywhere {

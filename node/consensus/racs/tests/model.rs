@@ -1,10 +1,10 @@
-//! Every schedule of a few blocks and one fallback, exhaustively: the pure rules of three replicas with equal votes, so two are a
-//! quorum.
+//! Every schedule of a few blocks and one or two fallbacks, exhaustively: the pure rules of three replicas with equal votes, so two are
+//! a quorum.
 //!
 //! Leaders propose a bounded number of blocks, or fewer. Each timer expires at any time, or never, in all views but the last one. In
-//! the fallback all propose both levels. The coin elects each of the three in turn.
+//! the fallback all propose blocks up to `levels`. The coin of view 0 elects a chosen member.
 //!
-//! Letters that were sent are never removed: each is received at any time, any number of times, or never. So lost, late and
+//! A letter stays until no replica can act on it: each is received at any time, any number of times, or never. So lost, late and
 //! repeated letters, crashes and partitions are covered. A replica may also crash and start again at any time: it keeps [`State`],
 //! and counts again what it receives again. So each step may begin with a restart, and a step is a timer, a block, the receipt of one
 //! letter, or that of two which are a quorum. Replicas say more than the engine does: after each step they repeat what they may
@@ -72,9 +72,9 @@ enum Step {
 /// Result of a step.
 #[derive(Clone, Copy)]
 struct Outcome {
-    /// The replica, if it starts again now.
+    /// The replica after the step and a restart.
     after: Number,
-    /// Something was counted that it forgets then.
+    /// The step counted something that a restart forgets.
     has_counted: bool,
 }
 
@@ -113,7 +113,7 @@ struct Model {
     outcomes: BTreeMap<(Number, Step), Outcome>,
     changes: BTreeMap<(Number, [Number; REPLICAS]), Rc<[Number]>>,
     stripped: BTreeMap<(Number, [Stage; REPLICAS]), Number>,
-    /// What was said and committed in worlds that were checked.
+    /// Letters and commits of the worlds that were checked.
     checked: BTreeSet<[(Number, BlockId); REPLICAS]>,
 }
 
@@ -324,7 +324,7 @@ impl Model {
     }
 }
 
-/// X5.
+/// X5: an engine keeps this statement until the replica reaches its view or mode.
 fn is_early(rules: &Replica, statement: &Statement) -> bool {
     let State { view, is_async, .. } = *rules.state();
     match statement {

@@ -7,11 +7,7 @@ use corniche_racs::{
     rules::{Coin, Link, State},
 };
 use corniche_racs_testing::{RacsSubject, committee};
-use corniche_testkit::{
-    assert_frozen,
-    crashes::{CrashEngine, first_commit},
-    encodings,
-};
+use corniche_testkit::{assert_frozen, crashes::commit_digests, encodings};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
 
 const FROZEN: &str = include_str!("fixtures/wire.hex");
@@ -116,19 +112,16 @@ fn records() -> Vec<(&'static str, Record)> {
     ]
 }
 
-/// The commit contains the batch only if the engine computes its digest in the same way.
 fn digests() -> Vec<(&'static str, Vec<u8>)> {
     let messages = [Message::Decided(vec![first()]), Message::Batch(batch())];
-    let commit = first_commit::<RacsSubject>(RacsSubject::quick(), messages.map(|message| message.encode()));
-    assert_eq!(commit.batches.len(), 1);
+    let commit = commit_digests::<RacsSubject>(messages.map(|message| message.encode()));
     let coin = Coin::new(&committee(3), B256::repeat_byte(7));
-    vec![
+    let digests = [
         ("digest-batch", tip().digest.to_vec()),
         ("digest-block", id(&first()).digest.to_vec()),
         ("coin", (0..16).map(|view| coin.elect(View(view)).0 as u8).collect()),
-        ("randomness", commit.randomness.to_vec()),
-        ("checkpoint", commit.checkpoint.to_vec()),
-    ]
+    ];
+    digests.into_iter().chain(commit).collect()
 }
 
 /// Forces a fixture for every kind that is added later.

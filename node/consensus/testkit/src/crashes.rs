@@ -7,7 +7,7 @@ use crate::{
     Delivery, EngineStart, Forgery, Kit, Links, Measured, MeasuredEngine, Micros, Random, ScenarioCluster, Setup, Subject,
     committee, committee_of, engine_host::index, unequal_votes,
 };
-use corniche_engine::{Committee, Engine, Input, Ordered, Output, Resume, TraceEvent, Verifier, VertexId};
+use corniche_engine::{Committee, Engine, Input, Output, Resume, TraceEvent, Verifier, VertexId};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -204,11 +204,13 @@ pub fn notes<C: CrashEngine>(cluster: &CrashCluster<C>, node: usize, wanted: &st
     cluster.seen(node).traced.iter().filter(|event| matches!(event, TraceEvent::Note { name, .. } if name == wanted)).count()
 }
 
-/// First commit of a new validator of three, which receives these messages of another one.
+/// Randomness and checkpoint of the first commit of a new validator of three, for [`assert_frozen`](crate::assert_frozen). Another
+/// validator sends it these messages. The commit contains their batch only if the engine computes its digest as they do.
 ///
 /// # Panics
-/// A message is refused, or nothing is committed.
-pub fn first_commit<C: CrashEngine>(config: C::Config, messages: impl IntoIterator<Item = Bytes>) -> Ordered {
+/// A message is refused, or nothing is committed, or no batch.
+pub fn commit_digests<C: CrashEngine>(messages: impl IntoIterator<Item = Bytes>) -> [(&'static str, Vec<u8>); 2] {
+    let config = C::quick();
     let (committee, from) = (committee(C::NAME, 3), index(1));
     let verifier = C::verifier(config.clone(), committee.clone());
     let (resume, now) = (Resume::default(), TimestampMs(1_000));
@@ -220,7 +222,10 @@ pub fn first_commit<C: CrashEngine>(config: C::Config, messages: impl IntoIterat
         while let Some(output) = engine.poll() {
             match output {
                 Output::Persist(ticket, _) => engine.handle(now, Input::Durable(ticket)),
-                Output::Deliver(ordered) => return ordered,
+                Output::Deliver(commit) => {
+                    assert_eq!(commit.batches.len(), 1);
+                    return [("randomness", commit.randomness.to_vec()), ("checkpoint", commit.checkpoint.to_vec())];
+                }
                 _ => {}
             }
         }
