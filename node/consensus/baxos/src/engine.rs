@@ -300,7 +300,7 @@ impl Baxos {
             self.take_waiting_promises();
             self.deliver();
             self.end_silence();
-            self.earlier_runs.bound(self.order.at(), self.order.tip(self.me), self.config.open_batches);
+            self.earlier_runs.bound(self.order.at(), self.order.tip(self.me));
             self.start_try();
             if self.outputs.len() == before {
                 break;

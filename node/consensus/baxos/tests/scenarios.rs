@@ -7,6 +7,7 @@ use corniche_baxos::{
 };
 use corniche_baxos_testing::{BaxosSubject, committee};
 use corniche_engine::{Engine, Input, Output, Recipients, Resume, Ticket, Verifier};
+use corniche_lanes::MAX_OPEN_BATCHES;
 use corniche_testkit::{
     Delivery, Links, Micros,
     crashes::{self, CrashCluster, CrashEngine, DELAY, LOST, cluster_on, decisions, have, lose_disk, notes, submit},
@@ -821,7 +822,7 @@ fn twin_is_found_by_its_batches() {
         cluster.run_for(DELAY);
         notes(&cluster, 1, "twin") > 0
     };
-    let room = plain().open_batches + 1;
+    let room = MAX_OPEN_BATCHES + 1;
     assert_eq!(
         [(true, room), (true, room + 1), (false, room + 1)].map(|(has, number)| is_noticed(has, number)),
         [false, true, false]

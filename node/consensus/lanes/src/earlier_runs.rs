@@ -1,6 +1,6 @@
 //! Bounds the batches that earlier runs of this validator may have made. Their disks may be lost.
 
-use crate::{Reports, Tip};
+use crate::{MAX_OPEN_BATCHES, Reports, Tip};
 use corniche_engine::{Committee, Output};
 use corniche_types::ValidatorIndex;
 
@@ -14,6 +14,8 @@ pub struct EarlierRuns<S> {
     reached: Option<S>,
     /// Highest number of a batch that an earlier run may have made.
     last_batch: Option<u64>,
+    /// A twin was reported.
+    has_twin: bool,
 }
 
 impl<S: Copy + Ord> EarlierRuns<S> {
@@ -31,17 +33,18 @@ impl<S: Copy + Ord> EarlierRuns<S> {
         None
     }
 
-    /// Call this after deliveries: `tip` is the last own one, and a lane has room for `open_batches` above it.
-    pub fn bound(&mut self, delivered: S, tip: Tip, open_batches: u64) {
+    /// Call this after deliveries: `tip` is the last own one.
+    pub fn bound(&mut self, delivered: S, tip: Tip) {
         if self.last_batch.is_none() && self.reached.is_some_and(|reached| delivered >= reached) {
-            // One more, because the empty batch that ends a silence does not wait for room.
-            self.last_batch = Some(tip.number + open_batches + 1);
+            // An earlier run may have had other parameters. One more, because the empty batch that ends a silence does not wait for room.
+            self.last_batch = Some(tip.number + MAX_OPEN_BATCHES + 1);
         }
     }
 
-    /// Call this for own batches that others name and that are not here.
-    pub fn check(&self, tip: Tip) -> Option<Output> {
-        let last = self.last_batch.filter(|last| tip.number > *last)?;
+    /// Call this for own batches that others name and that are not here. A twin is reported once.
+    pub fn check(&mut self, tip: Tip) -> Option<Output> {
+        let last = self.last_batch.filter(|last| tip.number > *last && !self.has_twin)?;
+        self.has_twin = true;
         Some(Output::Twin(format!("own batch {} is not here, and no earlier run had made more than {last}", tip.number)))
     }
 }

@@ -143,8 +143,10 @@ impl Exchange {
         self.connected.insert(peer);
         // Its open batches come again. If it lost its disk, they have other numbers.
         self.passed[peer.as_usize()] = 0;
-        // Requests to a validator without a connection were lost.
-        self.wanted.values_mut().for_each(|wanted| wanted.calls = 0);
+        // Requests to a validator without a connection were lost. Those that did not leave yet wait no longer than they would have.
+        for wanted in self.wanted.values_mut() {
+            wanted.calls = if wanted.attempts == 0 { wanted.calls.min(MIN_CALLS - 1) } else { 0 };
+        }
     }
 
     pub fn peer_down(&mut self, peer: ValidatorIndex) -> Vec<Action> {
@@ -231,11 +233,15 @@ impl Exchange {
 impl Exchange {
     /// A batch from its author or from another holder. Batches that nobody asked for come from their author only, and are not far
     /// above the delivered one.
-    pub fn handle_batch(&mut self, from: ValidatorIndex, batch: LaneBatch, delivered: &[Tip]) -> Option<Action> {
+    pub fn handle_batch(&mut self, from: ValidatorIndex, batch: LaneBatch, delivered: &[Tip]) -> Vec<Action> {
+        let (author, number) = (batch.author, batch.number);
+        let stored = self.take_batch(from, batch, delivered);
+        let asked = if from == author { self.handle_delivered(author, number) } else { Vec::new() };
+        stored.into_iter().chain(asked).collect()
+    }
+
+    fn take_batch(&mut self, from: ValidatorIndex, batch: LaneBatch, delivered: &[Tip]) -> Option<Action> {
         let (author, tip) = (batch.author, self.lanes.tip(&batch));
-        if from == author {
-            self.note_passed(author, batch.number);
-        }
         let is_wanted = self.wanted.contains_key(&(author, tip));
         let delivered = delivered[author.as_usize()].number;
         let fits = batch.number > delivered
@@ -275,13 +281,13 @@ impl Exchange {
         outputs.chain(is_fresh.then(|| Action::Broadcast(batch.clone()))).collect()
     }
 
-    /// An author says that its batches up to this number are delivered there. So it sent them before, to those that were connected.
+    /// An author sent this batch, or says that its batches up to this number are delivered there. So it sent those before it to all that
+    /// were connected, and messages of a connection keep their order.
     pub fn handle_delivered(&mut self, author: ValidatorIndex, number: u64) -> Vec<Action> {
         self.note_passed(author, number);
         self.ask_for_passed(author)
     }
 
-    /// Messages of a connection keep their order.
     fn note_passed(&mut self, author: ValidatorIndex, number: u64) {
         let passed = &mut self.passed[author.as_usize()];
         *passed = number.max(*passed);
@@ -325,6 +331,10 @@ impl Exchange {
                 due.push(*key);
             }
         }
+        for (author, tip) in &due {
+            // Whatever is before it in its lane does not come either.
+            self.note_passed(*author, tip.number);
+        }
         due.into_iter().filter_map(|(author, tip)| self.ask_for(author, tip)).collect()
     }
 
@@ -334,8 +344,10 @@ impl Exchange {
             others.extend(self.indices().filter(|member| *member != self.me));
         }
         let wanted = self.wanted.get_mut(&(author, tip)).filter(|_| !others.is_empty())?;
+        // An author whose copy does not come may be silent, or its uplink is slow.
+        let is_source_late = wanted.calls >= MIN_CALLS && wanted.source == author;
         let to = match wanted.attempts {
-            0 if others.contains(&wanted.source) => wanted.source,
+            0 if others.contains(&wanted.source) && !is_source_late => wanted.source,
             attempts => others[(attempts + tip.number as usize) % others.len()],
         };
         wanted.attempts += 1;

@@ -165,16 +165,16 @@ fn reports_of_a_quorum_count() {
 #[test]
 fn batch_that_no_earlier_run_can_have_made_is_from_a_twin() {
     let (committee, tip) = (committee("quepaxa", 3), |number: u64| Tip { number, ..Tip::default() });
-    let is_twin = |runs: &EarlierRuns<Slot>, number: u64| runs.check(tip(number)).is_some();
+    let is_twin = |runs: &mut EarlierRuns<Slot>, number: u64| runs.check(tip(number)).is_some();
     let mut runs = EarlierRuns::default();
-    runs.bound(Slot(3), tip(5), 2);
-    assert!(runs.needs_reports() && !is_twin(&runs, 99), "others may know more of earlier runs");
+    runs.bound(Slot(3), tip(5));
+    assert!(runs.needs_reports() && !is_twin(&mut runs, 99), "others may know more of earlier runs");
     assert_eq!(runs.add(ValidatorIndex(1), Slot(4), &committee), None);
     assert_eq!(runs.add(ValidatorIndex(2), Slot(3), &committee), Some(Slot(4)));
     assert_eq!(runs.add(ValidatorIndex(1), Slot(9), &committee), None, "this run may be in later slots");
-    runs.bound(Slot(3), tip(5), 2);
-    assert!(!runs.needs_reports() && !is_twin(&runs, 99), "any earlier batch may be delivered in slot 4");
-    runs.bound(Slot(4), tip(6), 2);
-    runs.bound(Slot(5), tip(8), 2);
-    assert_eq!([9, 10].map(|number| is_twin(&runs, number)), [false, true]);
+    runs.bound(Slot(3), tip(5));
+    assert!(!runs.needs_reports() && !is_twin(&mut runs, 99), "any earlier batch may be delivered in slot 4");
+    runs.bound(Slot(4), tip(6));
+    runs.bound(Slot(5), tip(8));
+    assert_eq!([15, 16].map(|number| is_twin(&mut runs, number)), [false, true]);
 }

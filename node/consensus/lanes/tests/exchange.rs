@@ -41,7 +41,7 @@ fn make(author: &mut Exchange, me: ValidatorIndex, content: &str) -> LaneBatch {
 
 fn receive(at: &mut Exchange, from: ValidatorIndex, batch: &LaneBatch) -> bool {
     let tip = at.lanes.tip(batch);
-    let is_stored = at.handle_batch(from, batch.clone(), &nothing()).is_some();
+    let is_stored = !written(&at.handle_batch(from, batch.clone(), &nothing())).is_empty();
     if is_stored {
         at.handle_durable(batch.author, tip, &nothing());
     }
@@ -132,11 +132,45 @@ fn batches_on_their_way_are_not_asked_for() {
 }
 
 #[test]
+fn connections_of_others_do_not_delay_a_request() {
+    let (mut author, mut here) = (exchange(OTHER), exchange(ME));
+    let tip = here.lanes.tip(&make(&mut author, OTHER, "late"));
+    here.peer_up(OTHER);
+    assert!(here.want(OTHER, tip, OTHER).is_none());
+    let mut ask_beside_a_connection = || {
+        let asked = here.ask_again().len();
+        here.peer_up(ValidatorIndex(2));
+        asked
+    };
+    assert_eq!([ask_beside_a_connection(), ask_beside_a_connection()], [0, 1]);
+}
+
+/// Only the last missing batch of a lane is known. The ones before it do not wait again, and do not come from the silent author.
+#[test]
+fn missing_batches_of_a_lane_wait_once() {
+    let (mut author, mut here) = (exchange(OTHER), exchange(ME));
+    let batches: Vec<_> = ["a", "b", "c", "d"].iter().map(|text| make(&mut author, OTHER, text)).collect();
+    let decided = [Tip::default(), author.lanes.tip(&batches[3]), Tip::default()];
+    [OTHER, ValidatorIndex(2)].into_iter().for_each(|peer| _ = here.peer_up(peer));
+    let mut timers = 0;
+    while let Err(missing) = here.lanes.next_batches(&decided, &nothing()) {
+        let (author, tip) = missing[0];
+        let mut action = here.want(author, tip, author);
+        while action.is_none() {
+            timers += 1;
+            action = here.ask_again().pop();
+        }
+        assert!(receive(&mut here, ValidatorIndex(2), &batches[tip.number as usize - 1]));
+    }
+    assert_eq!(timers, 2);
+}
+
+#[test]
 fn nothing_counts_before_it_is_on_disk() {
     let (mut author, mut here) = (exchange(OTHER), exchange(ME));
     let batch = make(&mut author, OTHER, "a");
     let tip = author.lanes.tip(&batch);
-    assert!(here.handle_batch(OTHER, batch, &nothing()).is_some());
+    assert_eq!(written(&here.handle_batch(OTHER, batch, &nothing())), [tip]);
     assert_eq!((here.lanes.durable_tip(OTHER, Tip::default()), here.lanes.newest(OTHER)), (Tip::default(), tip));
     let outputs = here.handle_durable(OTHER, tip, &nothing());
     assert!(outputs.iter().any(|action| matches!(action, Action::Output(Output::Available { .. }))));

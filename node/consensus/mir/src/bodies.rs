@@ -5,10 +5,10 @@ use crate::{
     message::{Message, NULL, Proposal, Sn},
     record::Record,
     rules,
-    sync::copy_timeout_ms,
+    sync::{MAX_DOUBLINGS, copy_timeout_ms},
 };
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of bodies for one number that is not delivered. Needed and own ones are always kept.
 pub const MAX_BODIES: usize = 8;
@@ -34,6 +34,8 @@ struct Body {
 pub(crate) struct Bodies {
     held: BTreeMap<Sn, Vec<Body>>,
     fetches: BTreeMap<(Sn, B256), Fetch>,
+    /// Leaders of this epoch whose copies did not come in time. A liar may keep its batches from some members.
+    late: BTreeSet<ValidatorIndex>,
 }
 
 impl Bodies {
@@ -48,8 +50,13 @@ impl Bodies {
     /// Requests to a member without a connection were lost: the next ones leave by this time.
     pub fn ask_by(&mut self, at: TimestampMs) {
         for fetch in self.fetches.values_mut() {
-            (fetch.attempts, fetch.overdue_at) = (0, fetch.overdue_at.min(at));
+            fetch.overdue_at = fetch.overdue_at.min(at);
         }
+    }
+
+    /// A new epoch begins.
+    pub fn forget_late_leaders(&mut self) {
+        self.late.clear();
     }
 
     /// True if the body is present. The null batch has none.
@@ -116,31 +123,38 @@ impl Mir {
         for (sn, digest) in wanted {
             let attempts = match self.bodies.fetches.get(&(sn, digest)) {
                 None if self.is_coming(sn) => {
-                    let fetch = Fetch { attempts: 0, overdue_at: self.copy_overdue_at(0), waits: true };
-                    self.bodies.fetches.insert((sn, digest), fetch);
+                    let overdue_at = TimestampMs(self.now.0.saturating_add(copy_timeout_ms(&self.config, 0)));
+                    self.bodies.fetches.insert((sn, digest), Fetch { attempts: 0, overdue_at, waits: true });
                     continue;
                 }
                 None => 0,
                 Some(fetch) if fetch.overdue_at > self.now && (!fetch.waits || self.is_coming(sn)) => continue,
-                Some(fetch) => fetch.attempts,
+                Some(fetch) => {
+                    let (attempts, is_late) = (fetch.attempts, fetch.waits && fetch.overdue_at <= self.now);
+                    let leader = rules::leader(&self.epoch, sn, &self.committee);
+                    self.bodies.late.extend(leader.filter(|_| is_late));
+                    attempts
+                }
             };
             let Some(peer) = self.holder(sn, digest, attempts) else { return };
-            let fetch = Fetch { attempts: attempts + 1, overdue_at: self.copy_overdue_at(attempts), waits: false };
-            self.bodies.fetches.insert((sn, digest), fetch);
+            // Over a slow link the first copy may still be on its way, and more copies delay everything else.
+            let timeout_ms = self.config.resend_ms.saturating_mul(1 << attempts.min(MAX_DOUBLINGS));
+            let overdue_at = TimestampMs(self.now.0.saturating_add(timeout_ms));
+            self.bodies.fetches.insert((sn, digest), Fetch { attempts: attempts + 1, overdue_at, waits: false });
             self.send(peer, &Message::FetchBody { sn, digest });
         }
-    }
-
-    fn copy_overdue_at(&self, attempts: usize) -> TimestampMs {
-        TimestampMs(self.now.0.saturating_add(copy_timeout_ms(&self.config, attempts)))
     }
 
     /// The leader's own copy may be on its way: messages of a connection keep their order, and it sent nothing later yet.
     fn is_coming(&self, sn: Sn) -> bool {
         let leader_of = |sn: Sn| rules::leader(&self.epoch, sn, &self.committee);
         let Some(leader) = leader_of(sn).filter(|_| self.is_normal()) else { return false };
+        // A member that is behind learns digests from others, long after the leader sent its copies.
+        let is_recent = self.decided_in.get(&sn) == Some(&self.epoch.epoch);
         let mut later = self.instances.range(sn.next()..).filter(|(_, instance)| instance.offered.is_some());
         leader != self.me
+            && is_recent
+            && !self.bodies.late.contains(&leader)
             && self.absence.is_connected(leader)
             && self.sync.delivered(leader) < sn
             && !later.any(|(later, _)| leader_of(*later) == Some(leader))

@@ -58,6 +58,7 @@ impl Mir {
     /// may propose it.
     pub(crate) fn restart_proposals(&mut self, highest: Sn) {
         (self.proposer.entered_at, self.proposer.last_sn, self.proposer.highest) = (self.now, Sn(0), highest);
+        self.bodies.forget_late_leaders();
         self.outputs.push_back(Output::Proposers(self.epoch.leaders.iter().copied().collect()));
         if !self.epoch.leaders.contains(&self.me)
             && let Some(batch) = self.proposer.held.take()

@@ -22,7 +22,7 @@ const RESPONSE_COST: u64 = 512;
 /// Factor of `resend_ms` for the second copy of a batch: the first one may wait in the uplink of its leader.
 const COPY_TIMEOUT_FACTOR: u64 = 4;
 /// The time until another copy doubles this often.
-const MAX_DOUBLINGS: usize = 4;
+pub(crate) const MAX_DOUBLINGS: usize = 4;
 
 /// Time until another copy of a batch after so many repetitions, ms. On a slow link, copies delay everything else.
 pub(crate) fn copy_timeout_ms(config: &Config, repetitions: usize) -> u64 {

@@ -253,7 +253,7 @@ impl QuePaxa {
             self.take_waiting_answers();
             self.deliver();
             self.end_silence();
-            self.earlier_runs.bound(self.order.at(), self.order.tip(self.me), self.config.open_batches);
+            self.earlier_runs.bound(self.order.at(), self.order.tip(self.me));
             self.drive_slots();
             if self.outputs.len() == before {
                 break;

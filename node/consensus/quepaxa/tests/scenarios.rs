@@ -1,6 +1,7 @@
 //! Message delays, hedging, leaders and recovery of the whole engine, on a network whose links all take one delay.
 
 use corniche_engine::{Engine, Input, Output, Resume, Ticket, Verifier};
+use corniche_lanes::MAX_OPEN_BATCHES;
 use corniche_quepaxa::{
     Config, QuePaxa, QuePaxaVerifier, Setup,
     message::{Message, Proposal, RequestId, Slot, Tip, Value},
@@ -465,7 +466,7 @@ fn silence_ends_with_decisions_on_disk() {
 /// K5: own batches that this validator cannot have made show that another process uses its keys.
 #[test]
 fn twin_is_found_by_its_batches() {
-    let open_batches = plain().open_batches;
+    let open_batches = MAX_OPEN_BATCHES;
     let is_twin = |output: &Output| matches!(output, Output::Twin(_));
     let digest = B256::with_last_byte(1);
     let decided = |slot: u64, number: u64| Message::Decided { first: Slot(slot), values: vec![value(Tip { number, digest })] };

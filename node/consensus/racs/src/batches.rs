@@ -31,12 +31,12 @@ impl Racs {
         if from == author {
             self.complete(author, before);
         }
-        let action = self.exchange.handle_batch(from, batch, self.order.tips());
-        if action.is_none() && from == author && self.is_durable(author, tip) {
+        if from == author && self.is_durable(author, tip) {
             // The vote was lost.
             self.send(author, &Message::BatchVote { tip });
         }
-        self.perform(action);
+        let actions = self.exchange.handle_batch(from, batch, self.order.tips());
+        self.perform(actions);
     }
 
     fn is_durable(&self, author: ValidatorIndex, tip: Tip) -> bool {

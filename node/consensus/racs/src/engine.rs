@@ -281,7 +281,7 @@ impl Racs {
             self.judge_held();
             self.propose_blocks();
             self.deliver();
-            self.earlier_runs.bound(self.delivered_round(), self.order.tip(self.me), self.config.open_batches);
+            self.earlier_runs.bound(self.delivered_round(), self.order.tip(self.me));
             self.ask_for_more();
             self.end_silence();
             if self.outputs.len() == before && self.own.is_empty() {

@@ -159,7 +159,7 @@ pub enum Message {
     AskView {
         run: TimestampMs,
     },
-    /// Response: the highest view in which the sender may have taken part, the round of its block_high unless it lost its disk, and its
+    /// Response: the highest view in which the sender may have taken part, the highest round in use there unless it lost its disk, and its
     /// clock.
     InView {
         run: TimestampMs,

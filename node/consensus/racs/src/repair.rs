@@ -99,7 +99,7 @@ impl Racs {
         let missing = self.exchange.lanes.missing_next(next, self.order.tips());
         for (author, tip) in missing {
             let action = self.exchange.want(author, tip, author);
-            if author == self.me && action.is_some() {
+            if author == self.me && self.exchange.lanes.get(author, &tip).is_none() {
                 self.outputs.extend(self.earlier_runs.check(tip));
             }
             self.perform(action);
@@ -319,7 +319,7 @@ impl Racs {
     pub(crate) fn handle_ask_view(&mut self, from: ValidatorIndex, run: TimestampMs) {
         let silence = self.replica.silence();
         let Some(view) = silence.report(self.view()) else { return };
-        let round = (silence == Silence::Nowhere).then_some(self.replica.state().high.rank.round);
+        let round = (silence == Silence::Nowhere).then(|| self.replica.highest_round());
         self.send(from, &Message::InView { run, view, round, time: self.now });
     }
 

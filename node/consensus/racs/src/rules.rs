@@ -209,6 +209,13 @@ impl Replica {
         &self.state
     }
 
+    /// The highest round of the blocks that this replica voted for, and of those that it committed. Votes of the fallback do not change
+    /// block_high.
+    pub fn highest_round(&self) -> Round {
+        let voted = self.state.fallback.values().chain([&self.state.high, &self.commit]);
+        voted.map(|block| block.rank.round).max().unwrap_or_default()
+    }
+
     pub fn commit(&self) -> BlockId {
         self.commit
     }

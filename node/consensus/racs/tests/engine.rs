@@ -1,7 +1,7 @@
 //! One engine, and what its peers and its disk do at bad times. Some of them lie: then a validator may be wrong, but goes on.
 
 use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Ticket, Verified};
-use corniche_lanes::LaneContext;
+use corniche_lanes::{LaneContext, MAX_OPEN_BATCHES};
 use corniche_racs::{
     Config, Racs, Setup,
     chain::Chain,
@@ -282,7 +282,7 @@ fn twin_is_found_by_its_batches() {
         node.receive(ONE, Message::Decided(vec![block]));
         node.has_twin
     };
-    let room = Config::default().open_batches + 1;
+    let room = MAX_OPEN_BATCHES + 1;
     assert!(!is_noticed(Some(Round(0)), room), "an earlier run had a full lane, and its disk was lost");
     assert!(is_noticed(Some(Round(0)), room + 1));
     assert!(!is_noticed(Some(Round(1)), room + 1), "an earlier run knew block 1, in which any of its batches may be");

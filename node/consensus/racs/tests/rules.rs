@@ -681,3 +681,47 @@ fn leaders_take_turns() {
     let leaders: Vec<_> = (0..4).map(|view| leader(View(view), &committee(3)).0).collect();
     assert_eq!(leaders, [0, 1, 2, 0]);
 }
+
+/// K5: votes of the fallback do not change block_high, but may commit a block. A quorum reports its round.
+#[test]
+fn reports_contain_what_the_fallback_commits() {
+    let committee = committee(3);
+    let coin = Coin::new(&committee, B256::ZERO);
+    let mut replicas: Vec<Replica> = (0..3).map(|me| Replica::new(index(me), committee.clone(), coin.clone(), 1)).collect();
+    let mut queue: VecDeque<(usize, usize, Statement)> = VecDeque::new();
+    let push = |queue: &mut VecDeque<_>, from: usize, outputs: Vec<Output>| {
+        for output in outputs {
+            match output {
+                Output::Send(to, statement) => queue.push_back((from, to.as_usize(), statement)),
+                Output::SendAll(statement) => (0..3).for_each(|to| queue.push_back((from, to, statement))),
+                Output::Commit(..) => {}
+            }
+        }
+    };
+    for (me, replica) in replicas.iter_mut().enumerate() {
+        push(&mut queue, me, replica.expire());
+    }
+    let mut blocks = 0u8;
+    loop {
+        while let Some((from, to, statement)) = queue.pop_front() {
+            // Only replica 0 ends the fallback.
+            if !matches!(statement, Statement::Complete { .. }) || to == 0 && from != 1 {
+                let outputs = replicas[to].handle(index(from), statement);
+                push(&mut queue, to, outputs);
+            }
+        }
+        for (me, replica) in replicas.iter_mut().enumerate().filter(|(_, replica)| replica.state().is_async) {
+            if let Some(Draft { rank, parent }) = replica.draft() {
+                blocks += 1;
+                let id = BlockId { rank, proposer: index(me), digest: B256::with_last_byte(blocks) };
+                push(&mut queue, me, replica.propose(Link { id, parent }));
+            }
+        }
+        if queue.is_empty() {
+            break;
+        }
+    }
+    let committed = replicas[0].commit().rank.round;
+    assert_eq!((committed, replicas[1].state().high.rank.round), (Round(2), Round(0)));
+    assert!(replicas[1..].iter().any(|replica| replica.highest_round() >= committed));
+}

@@ -351,3 +351,44 @@ fn lost_disk_is_remembered() {
         cluster.run_for(1);
     }
 }
+
+/// A liar whose connection comes and goes gets no second request before others get one.
+#[test]
+fn body_is_asked_for_from_others_than_a_liar() {
+    let never = 3_600_000;
+    let config = Config { resend_ms: 250, timeout_ms: never, max_timeout_ms: never, idle_ms: never, ..quick() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.set_rule(|_, _, _, _| crate::cluster::LOST);
+    cluster.run_for(1);
+    let (_, digest) = cluster.proposal(1, 0, "x");
+    cluster.tell_all(&[0, 2, 3], 1, |cluster, from| cluster.prepare(from, EPOCH, 1, digest));
+    cluster.tell_all(&[0, 2, 3], 1, |_, _| commit(EPOCH, 1, digest));
+    for _ in 0..20 {
+        cluster.simulation.crash(0);
+        cluster.run_for(10);
+        cluster.simulation.restart(0);
+        cluster.run_for(200);
+    }
+    let requests = cluster.seen(1).sent.iter().filter(|(_, _, message)| matches!(message, Message::FetchBody { .. }));
+    let asked: std::collections::BTreeSet<_> = requests.map(|(_, to, _)| format!("{to:?}")).collect();
+    assert!(asked.len() > 1, "after 20 connections, one member was asked: {asked:?}");
+}
+
+/// A connected liar keeps its batches, and its status, from one member. That one waits in vain once in an epoch.
+#[test]
+fn withheld_batches_delay_nobody_for_long() {
+    let numbers = |has_liar: bool| {
+        let mut cluster = Cluster::new(4, Config { max_stretch: 1, ..Config::default() });
+        cluster.set_rule(move |_, from, to, message| match message {
+            Message::PrePrepare { .. } | Message::Status(_) if from == 0 && to == 1 && has_liar => crate::cluster::LOST,
+            _ => corniche_testkit::Delivery::Normal,
+        });
+        for step in 0..500 {
+            (0..4).for_each(|node| cluster.submit(node, &format!("{step}-{node}")));
+            cluster.run_for(10);
+        }
+        cluster.delivered(2)
+    };
+    let (without, with) = (numbers(false), numbers(true));
+    assert!(with > without / 2, "{with} of {without} numbers in 5 s");
+}
