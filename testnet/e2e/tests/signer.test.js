@@ -40,7 +40,7 @@ async function copyOf(node, name, { data }) {
   return new Node({ ...parts, config, dataDir, log: join(copy, 'node.log') }, node.network);
 }
 
-underEveryEngine('a signer', { timeout: 600_000, except: ['neobft'] }, async (t, engine) => {
+underEveryEngine('a signer', { timeout: 600_000, except: ['mir', 'neobft'] }, async (t, engine) => {
   const { network, step } = await withNetwork(t, { validators: 4, engine });
   const [first, second, , signed] = network.validators;
   const index = 3;
