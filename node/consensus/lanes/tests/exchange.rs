@@ -151,7 +151,7 @@ fn missing_batches_of_a_lane_wait_once() {
     let (mut author, mut here) = (exchange(OTHER), exchange(ME));
     let batches: Vec<_> = ["a", "b", "c", "d"].iter().map(|text| make(&mut author, OTHER, text)).collect();
     let decided = [Tip::default(), author.lanes.tip(&batches[3]), Tip::default()];
-    [OTHER, ValidatorIndex(2)].into_iter().for_each(|peer| _ = here.peer_up(peer));
+    [OTHER, ValidatorIndex(2)].into_iter().for_each(|peer| here.peer_up(peer));
     let mut timers = 0;
     while let Err(missing) = here.lanes.next_batches(&decided, &nothing()) {
         let (author, tip) = missing[0];
