@@ -1,6 +1,6 @@
 //! Bounds the batches that earlier runs of this validator may have made. Their disks may be lost.
 
-use crate::{MAX_OPEN_BATCHES, Reports, Tip};
+use crate::{Exchange, MAX_OPEN_BATCHES, Reports, Tip};
 use corniche_engine::{Committee, Output};
 use corniche_types::ValidatorIndex;
 
@@ -26,11 +26,11 @@ impl<S: Copy + Ord> EarlierRuns<S> {
 
     /// Adds a report. Returns the highest one, once members with a quorum of votes reported.
     pub fn add(&mut self, from: ValidatorIndex, report: S, committee: &Committee) -> Option<S> {
-        if self.needs_reports() {
-            self.reached = self.reports.add(from, report, committee);
-            return self.reached;
+        if !self.needs_reports() {
+            return None;
         }
-        None
+        self.reached = self.reports.add(from, report, committee);
+        self.reached
     }
 
     /// Call this after deliveries: `tip` is the last own one.
@@ -41,9 +41,10 @@ impl<S: Copy + Ord> EarlierRuns<S> {
         }
     }
 
-    /// Call this for own batches that others name and that are not here. A twin is reported once.
-    pub fn check(&mut self, tip: Tip) -> Option<Output> {
-        let last = self.last_batch.filter(|last| tip.number > *last && !self.has_twin)?;
+    /// Call this for batches that others name. A twin is reported once.
+    pub fn check(&mut self, exchange: &Exchange, author: ValidatorIndex, tip: Tip) -> Option<Output> {
+        let is_unknown = author == exchange.me && exchange.lanes.get(author, &tip).is_none();
+        let last = self.last_batch.filter(|last| is_unknown && tip.number > *last && !self.has_twin)?;
         self.has_twin = true;
         Some(Output::Twin(format!("own batch {} is not here, and no earlier run had made more than {last}", tip.number)))
     }

@@ -165,7 +165,8 @@ fn reports_of_a_quorum_count() {
 #[test]
 fn batch_that_no_earlier_run_can_have_made_is_from_a_twin() {
     let (committee, tip) = (committee("quepaxa", 3), |number: u64| Tip { number, ..Tip::default() });
-    let is_twin = |runs: &mut EarlierRuns<Slot>, number: u64| runs.check(tip(number)).is_some();
+    let exchange = exchange(&committee);
+    let is_twin = |runs: &mut EarlierRuns<Slot>, number: u64| runs.check(&exchange, ME, tip(number)).is_some();
     let mut runs = EarlierRuns::default();
     runs.bound(Slot(3), tip(5));
     assert!(runs.needs_reports() && !is_twin(&mut runs, 99), "others may know more of earlier runs");

@@ -147,17 +147,15 @@ impl Mir {
 
     /// The leader's own copy may be on its way: messages of a connection keep their order, and it sent nothing later yet.
     fn is_coming(&self, sn: Sn) -> bool {
-        let leader_of = |sn: Sn| rules::leader(&self.epoch, sn, &self.committee);
-        let Some(leader) = leader_of(sn).filter(|_| self.is_normal()) else { return false };
+        let leader = rules::leader(&self.epoch, sn, &self.committee).filter(|leader| self.is_normal() && *leader != self.me);
+        let Some(leader) = leader else { return false };
         // A member that is behind learns digests from others, long after the leader sent its copies.
         let is_recent = self.decided_in.get(&sn) == Some(&self.epoch.epoch);
-        let mut later = self.instances.range(sn.next()..).filter(|(_, instance)| instance.offered.is_some());
-        leader != self.me
-            && is_recent
+        is_recent
             && !self.bodies.late.contains(&leader)
             && self.absence.is_connected(leader)
             && self.sync.delivered(leader) < sn
-            && !later.any(|(later, _)| leader_of(*later) == Some(leader))
+            && !self.led_numbers(leader, sn.next(), self.last_kept()).any(|later| self.is_offered(later))
     }
 
     /// A member to ask for a body: first those that voted for it in this epoch, then all in turn.

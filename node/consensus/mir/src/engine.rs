@@ -313,9 +313,13 @@ impl Mir {
         self.stable().plus(self.config.window)
     }
 
-    /// Numbers whose messages are kept: another window, for members with a later checkpoint (M34).
+    /// The last number whose messages are kept: another window, for members with a later checkpoint (M34).
+    pub(crate) fn last_kept(&self) -> Sn {
+        self.window_end().plus(self.config.window)
+    }
+
     pub(crate) fn is_kept(&self, sn: Sn) -> bool {
-        self.stable() < sn && sn <= self.window_end().plus(self.config.window)
+        self.stable() < sn && sn <= self.last_kept()
     }
 
     pub(crate) fn is_committed(&self, sn: Sn) -> bool {

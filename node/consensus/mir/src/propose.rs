@@ -6,7 +6,7 @@ use crate::{
     rules,
 };
 use corniche_engine::{Batch, Output, TraceEvent};
-use corniche_types::{Bytes, TimestampMs};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 
 pub(crate) struct Proposer {
     /// A batch of the caller that is not proposed yet.
@@ -74,16 +74,20 @@ impl Mir {
         }
         let from = self.proposer.last_sn.next().max(self.epoch.first).max(self.stable().next());
         let is_unused = |sn: &Sn| !self.is_committed(*sn) && self.instances.get(sn).is_none_or(|it| it.offered.is_none());
-        let sn = self.led_numbers(from, self.window_end()).find(is_unused)?;
-        let is_offered = |sn: &Sn| self.instances.get(sn).is_some_and(|instance| instance.offered.is_some());
-        let open = self.led_numbers(self.order.sn().next(), sn).filter(is_offered).count();
+        let sn = self.led_numbers(self.me, from, self.window_end()).find(is_unused)?;
+        let open = self.led_numbers(self.me, self.order.sn().next(), sn).filter(|sn| self.is_offered(*sn)).count();
         (self.may_vote() && (open as u64) < self.config.open_batches).then_some(sn)
     }
 
-    /// The numbers within these bounds that this member leads.
-    fn led_numbers(&self, from: Sn, to: Sn) -> impl Iterator<Item = Sn> {
+    /// A leader proposed this number.
+    pub(crate) fn is_offered(&self, sn: Sn) -> bool {
+        self.instances.get(&sn).is_some_and(|instance| instance.offered.is_some())
+    }
+
+    /// The numbers within these bounds that a member leads.
+    pub(crate) fn led_numbers(&self, member: ValidatorIndex, from: Sn, to: Sn) -> impl Iterator<Item = Sn> {
         let (step, last) = (self.epoch.leaders.len(), self.epoch.last.unwrap_or(to).min(to));
-        let first = rules::next_led(&self.epoch, self.me, from, &self.committee);
+        let first = rules::next_led(&self.epoch, member, from, &self.committee);
         first.into_iter().flat_map(move |first| (first.0..=last.0).step_by(step.max(1))).map(Sn)
     }
 

@@ -189,9 +189,7 @@ impl QuePaxa {
     /// Asks for a batch, unless its author's copy may be on its way. An own one may be that of a twin.
     pub(crate) fn want(&mut self, author: ValidatorIndex, tip: Tip, source: ValidatorIndex) {
         let action = self.exchange.want(author, tip, source);
-        if author == self.me && self.exchange.lanes.get(author, &tip).is_none() {
-            self.outputs.extend(self.earlier_runs.check(tip));
-        }
+        self.outputs.extend(self.earlier_runs.check(&self.exchange, author, tip));
         self.perform(action);
     }
 

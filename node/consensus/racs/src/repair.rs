@@ -99,9 +99,7 @@ impl Racs {
         let missing = self.exchange.lanes.missing_next(next, self.order.tips());
         for (author, tip) in missing {
             let action = self.exchange.want(author, tip, author);
-            if author == self.me && self.exchange.lanes.get(author, &tip).is_none() {
-                self.outputs.extend(self.earlier_runs.check(tip));
-            }
+            self.outputs.extend(self.earlier_runs.check(&self.exchange, author, tip));
             self.perform(action);
         }
     }

@@ -685,42 +685,19 @@ fn leaders_take_turns() {
 /// K5: votes of the fallback do not change block_high, but may commit a block. A quorum reports its round.
 #[test]
 fn reports_contain_what_the_fallback_commits() {
-    let committee = committee(3);
-    let coin = Coin::new(&committee, B256::ZERO);
-    let mut replicas: Vec<Replica> = (0..3).map(|me| Replica::new(index(me), committee.clone(), coin.clone(), 1)).collect();
-    let mut queue: VecDeque<(usize, usize, Statement)> = VecDeque::new();
-    let push = |queue: &mut VecDeque<_>, from: usize, outputs: Vec<Output>| {
-        for output in outputs {
-            match output {
-                Output::Send(to, statement) => queue.push_back((from, to.as_usize(), statement)),
-                Output::SendAll(statement) => (0..3).for_each(|to| queue.push_back((from, to, statement))),
-                Output::Commit(..) => {}
-            }
-        }
+    let mut world = World::new(committee(3), FAIR, 1);
+    (0..3).for_each(|member| world.expire(member));
+    let next = |world: &mut World| {
+        let (&(from, to), statements) = world.links.iter_mut().find(|(_, statements)| !statements.is_empty())?;
+        Some((from, to, statements.pop_front()?))
     };
-    for (me, replica) in replicas.iter_mut().enumerate() {
-        push(&mut queue, me, replica.expire());
-    }
-    let mut blocks = 0u8;
-    loop {
-        while let Some((from, to, statement)) = queue.pop_front() {
-            // Only replica 0 ends the fallback.
-            if !matches!(statement, Statement::Complete { .. }) || to == 0 && from != 1 {
-                let outputs = replicas[to].handle(index(from), statement);
-                push(&mut queue, to, outputs);
-            }
-        }
-        for (me, replica) in replicas.iter_mut().enumerate().filter(|(_, replica)| replica.state().is_async) {
-            if let Some(Draft { rank, parent }) = replica.draft() {
-                blocks += 1;
-                let id = BlockId { rank, proposer: index(me), digest: B256::with_last_byte(blocks) };
-                push(&mut queue, me, replica.propose(Link { id, parent }));
-            }
-        }
-        if queue.is_empty() {
-            break;
+    while let Some((from, to, statement)) = next(&mut world) {
+        // Only replica 0 ends the fallback.
+        if !matches!(statement, Statement::Complete { .. }) || to == 0 && from != 1 {
+            world.handle(from, to, statement);
         }
     }
+    let replicas = &world.replicas;
     let committed = replicas[0].commit().rank.round;
     assert_eq!((committed, replicas[1].state().high.rank.round), (Round(2), Round(0)));
     assert!(replicas[1..].iter().any(|replica| replica.highest_round() >= committed));
