@@ -327,12 +327,12 @@ impl Mir {
     }
 
     pub(crate) fn is_normal(&self) -> bool {
-        self.promises.target.is_none()
+        self.promises.is_normal()
     }
 
     /// X2, X9: true if this member may vote in its epoch.
     pub(crate) fn may_vote(&self) -> bool {
-        self.is_normal() && self.may_echo(self.epoch.epoch)
+        self.promises.may_vote()
     }
 
     /// The leader of a number; the primary for numbers that the epoch proposes again.

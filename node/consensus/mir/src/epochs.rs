@@ -136,20 +136,13 @@ impl Mir {
         self.send_change();
     }
 
-    /// U2: the EPOCH-CHANGE contains every certificate above the stable checkpoint (X2).
+    /// U2.
     pub(crate) fn send_change(&mut self) {
         let Some(target) = self.promises.target.filter(|target| self.changes.left == Some(*target)) else { return };
         if !self.may_change(target) || self.changes.own.is_some() {
             return;
         }
-        let mut change = EpochChange {
-            sender: self.me,
-            target,
-            certificate: self.promises.certificate.clone(),
-            checkpoint: self.promises.stable.clone(),
-            prepared: self.prepared.values().cloned().collect(),
-            signature: [0; 64],
-        };
+        let mut change = self.promises.change(self.me, target, &self.prepared);
         let digest = self.context.change(&change);
         let Some(signature) = self.sign(&Statement::EpochChange(digest)) else { return };
         change.signature = signature;
@@ -199,12 +192,12 @@ impl Mir {
     /// True if this member may lead `epoch`: a silent one could not propose.
     fn may_offer(&self, epoch: EpochNumber) -> bool {
         let has_offered = self.changes.offers.contains_key(&epoch);
-        rules::primary(epoch, &self.committee) == self.me && !has_offered && self.may_echo(epoch)
+        rules::primary(epoch, &self.committee) == self.me && !has_offered && self.promises.remembers(epoch)
     }
 
     /// G1.
     fn offer_gracious(&mut self) {
-        let is_finished = self.epoch.last.is_some_and(|last| last <= self.order.sn());
+        let is_finished = rules::is_finished(&self.epoch, self.order.sn());
         if !is_finished || !self.is_normal() || !self.may_offer(self.epoch.epoch.plus(1)) {
             return;
         }
@@ -273,13 +266,10 @@ impl Mir {
         self.epoch.epoch.max(self.promises.target.unwrap_or_default()).plus(MAX_AHEAD)
     }
 
-    /// Votes for the offer of the highest epoch that is valid. A member votes for at most one configuration of an epoch (X7), and
-    /// for none of an epoch before the one that it left for (X2).
+    /// Votes for the offer of the highest epoch that is valid and open (X2, X7).
     fn echo(&mut self) {
-        let least = self.promises.target.unwrap_or(self.epoch.epoch.plus(1));
-        let echoed = self.promises.echoed.map(|(epoch, _)| epoch);
-        let is_open = |epoch: &EpochNumber| echoed.is_none_or(|echoed| *epoch > echoed) && self.may_echo(*epoch);
-        let open: Vec<_> = self.changes.offers.range(least..).map(|(epoch, _)| *epoch).rev().filter(is_open).collect();
+        let is_open = |epoch: &EpochNumber| self.promises.may_echo(*epoch);
+        let open: Vec<_> = self.changes.offers.keys().copied().rev().filter(is_open).collect();
         let mut accepted = None;
         for epoch in open {
             match self.changes.offers.get(&epoch).map(|offer| (self.judge(offer), &offer.config)) {
@@ -306,17 +296,13 @@ impl Mir {
     fn judge(&self, offer: &NewEpoch) -> Verdict {
         let length = self.config.epoch_length;
         if offer.changes.is_empty() {
-            let is_finished = self.epoch.last.is_some_and(|last| last <= self.order.sn());
-            let expected = rules::gracious(&self.epoch, &self.committee, length);
-            let is_acceptable = self.is_normal() && is_finished && expected.as_ref() == Some(&offer.config);
+            let follows = rules::is_gracious(&offer.config, &self.epoch, self.order.sn(), &self.committee, length);
+            let is_acceptable = self.is_normal() && follows;
             return if is_acceptable { Verdict::Acceptable } else { Verdict::NotYet };
         }
         let changes = offer.changes.iter().map(|(member, digest)| self.changes.find(*member, *digest));
         let Some(changes) = changes.collect::<Option<Vec<_>>>() else { return Verdict::NotYet };
-        let are_for_epoch = changes.iter().all(|change| change.target == offer.config.epoch);
-        let selection = rules::select(&changes, &self.committee);
-        let is_acceptable = are_for_epoch && rules::is_ungracious(&offer.config, &selection, &self.committee, length);
-        if is_acceptable { Verdict::Acceptable } else { Verdict::Never }
+        if rules::is_selected(&offer.config, &changes, &self.committee, length) { Verdict::Acceptable } else { Verdict::Never }
     }
 
     /// The record of the own ECHO is on disk.

@@ -17,7 +17,7 @@ pub mod config;
 pub mod crypto;
 mod engine;
 mod epochs;
-mod instance;
+pub mod instance;
 mod journal;
 pub mod keys;
 mod lost_disk;

@@ -140,13 +140,8 @@ impl Mir {
         open.filter(|sought| *sought > epoch && self.is_normal()).max()
     }
 
-    /// True if this member cannot have voted for a configuration of this epoch before.
-    pub(crate) fn may_echo(&self, epoch: EpochNumber) -> bool {
-        !self.promises.has_lost_disk && self.promises.silent.is_none_or(|(until, _)| epoch > until)
-    }
-
     /// True if an EPOCH-CHANGE for this epoch would leave out nothing.
     pub(crate) fn may_change(&self, epoch: EpochNumber) -> bool {
-        self.may_echo(epoch) && self.promises.silent.is_none_or(|(_, sn)| self.stable() >= sn)
+        self.promises.remembers(epoch) && self.promises.silent.is_none_or(|(_, sn)| self.stable() >= sn)
     }
 }

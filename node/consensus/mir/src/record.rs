@@ -1,8 +1,10 @@
 //! Format of the records on disk (column "persist before sending" of section 2), and what they say together.
 
-use crate::message::{CheckpointCertificate, Context, EpochCertificate, EpochNumber, PreparedCertificate, Proposal, Sn};
+use crate::message::{
+    CheckpointCertificate, Context, EpochCertificate, EpochChange, EpochNumber, PreparedCertificate, Proposal, Sn,
+};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_types::{B256, Bytes, wire};
+use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -76,6 +78,46 @@ impl Promises {
     /// w: the last stable checkpoint.
     pub fn stable(&self) -> Sn {
         self.stable.as_ref().map(|checkpoint| checkpoint.sn).unwrap_or_default()
+    }
+
+    /// False if the member left its epoch.
+    pub fn is_normal(&self) -> bool {
+        self.target.is_none()
+    }
+
+    /// X9: true if the member cannot have lost a vote of this epoch.
+    pub fn remembers(&self, epoch: EpochNumber) -> bool {
+        !self.has_lost_disk && self.silent.is_none_or(|(until, _)| epoch > until)
+    }
+
+    /// X2, X9: true if the member may vote about batches in its epoch.
+    pub fn may_vote(&self) -> bool {
+        self.is_normal() && self.remembers(self.epoch())
+    }
+
+    /// X2, X7: true if the member may vote for a configuration of this epoch. It votes for at most one of an epoch, and for none of an
+    /// epoch before the one that it left for.
+    pub fn may_echo(&self, epoch: EpochNumber) -> bool {
+        let least = self.target.unwrap_or(self.epoch().plus(1));
+        epoch >= least && self.echoed.is_none_or(|(echoed, _)| epoch > echoed) && self.remembers(epoch)
+    }
+
+    /// U2: the EPOCH-CHANGE contains every certificate above the stable checkpoint (X2). Not signed yet.
+    pub fn change(
+        &self,
+        sender: ValidatorIndex,
+        target: EpochNumber,
+        prepared: &BTreeMap<Sn, PreparedCertificate>,
+    ) -> EpochChange {
+        let (certificate, checkpoint) = (self.certificate.clone(), self.stable.clone());
+        EpochChange {
+            sender,
+            target,
+            certificate,
+            checkpoint,
+            prepared: prepared.values().cloned().collect(),
+            signature: [0; 64],
+        }
     }
 
     /// A later epoch begins. It ends an attempt to reach it or an earlier one.

@@ -64,6 +64,22 @@ pub fn gracious(before: &EpochConfig, committee: &Committee, epoch_length: u64) 
     Some(config(epoch, leaders.into_iter().collect(), (start, Vec::new()), committee, epoch_length))
 }
 
+/// True if all numbers of the epoch are delivered. Never true in a stable one.
+pub fn is_finished(config: &EpochConfig, delivered: Sn) -> bool {
+    config.last.is_some_and(|last| last <= delivered)
+}
+
+/// G2, G5: a gracious configuration follows the one before when all numbers of that are delivered.
+pub fn is_gracious(
+    config: &EpochConfig,
+    before: &EpochConfig,
+    delivered: Sn,
+    committee: &Committee,
+    epoch_length: u64,
+) -> bool {
+    is_finished(before, delivered) && gracious(before, committee, epoch_length).as_ref() == Some(config)
+}
+
 /// M3: an ephemeral epoch has exactly `epoch_length` fresh numbers.
 fn config(
     epoch: EpochNumber,
@@ -156,6 +172,12 @@ pub fn is_ungracious(config: &EpochConfig, selection: &Selection, committee: &Co
         && config.leaders.len() < committee.size()
         && config.leaders.iter().all(|leader| possible.contains(leader))
         && (possible.len() - config.leaders.len()) as u64 <= epochs
+}
+
+/// U6: a configuration follows from the EPOCH-CHANGEs that its primary names, which are for its epoch.
+pub fn is_selected(config: &EpochConfig, changes: &[&EpochChange], committee: &Committee, epoch_length: u64) -> bool {
+    changes.iter().all(|change| change.target == config.epoch)
+        && is_ungracious(config, &select(changes, committee), committee, epoch_length)
 }
 
 /// G5: checks of a configuration that need no knowledge.

@@ -5,6 +5,7 @@ use crate::{
     engine::Mir,
     instance::{Step, is_backed},
     message::{EpochNumber, Message, Sn, Status},
+    rules,
 };
 use corniche_engine::{BucketRate, Output, Recipients, TokenBuckets};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
@@ -140,7 +141,7 @@ impl Mir {
         } else if let Some(peer) = self.take_peer() {
             self.send_status(Recipients::One(peer), true);
         }
-        if !self.is_normal() || self.epoch.last.is_some_and(|last| last <= delivered) {
+        if !self.is_normal() || rules::is_finished(&self.epoch, delivered) {
             self.resend_changes();
         }
     }
@@ -154,7 +155,7 @@ impl Mir {
             || self.log.last_key_value().is_some_and(|(sn, _)| *sn > delivered)
             || self.stable() > delivered
             || delivered >= self.window_end()
-            || self.epoch.last.is_some_and(|last| last <= delivered)
+            || rules::is_finished(&self.epoch, delivered)
             || self.promises.has_lost_disk
             || self.sync.peers.values().any(|status| status.delivered > delivered || status.epoch > self.epoch.epoch)
     }

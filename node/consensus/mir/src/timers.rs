@@ -150,7 +150,7 @@ impl Mir {
             return;
         }
         let epoch = self.epoch.epoch;
-        let is_finished = self.epoch.last.is_some_and(|last| last <= self.order.sn());
+        let is_finished = rules::is_finished(&self.epoch, self.order.sn());
         if is_finished && self.is_normal() && self.timers.config.is_none() {
             self.timers.config = Some(self.timers.after(self.now, &self.config));
         }
