@@ -87,6 +87,16 @@ fn gracious_change_adds_the_primary_until_all_lead() {
     assert_eq!(rules::gracious(&fourth, &committee, LENGTH), None, "a stable epoch has no end");
 }
 
+/// G2.
+#[test]
+fn gracious_change_follows_a_finished_epoch() {
+    let (committee, before) = (committee(4), ephemeral(1, &[1, 3]));
+    let next = rules::gracious(&before, &committee, LENGTH).unwrap();
+    let is_gracious = |delivered| rules::is_gracious(&next, &before, Sn(delivered), &committee, LENGTH);
+    assert!(is_gracious(LENGTH) && !is_gracious(LENGTH - 1));
+    assert!(!rules::is_gracious(&ephemeral(2, &[1, 2]), &before, Sn(LENGTH), &committee, LENGTH));
+}
+
 /// M2.
 #[test]
 fn epoch_after_a_stable_one_begins_after_the_listed_batches() {
