@@ -192,6 +192,7 @@ soak: build contracts generations node-tools postgres ## Run the long tests: pro
 	done
 	CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} $(CARGO) test --locked -p corniche-autobahn --test slots schedules -- --nocapture
 	$(CARGO) test --locked -p corniche-autobahn --test selection -- --ignored --nocapture
+	$(CARGO) test --locked -p corniche-mir --test model -- --ignored
 	$(CARGO) test --locked -p corniche-quepaxa --test model -- --ignored
 	$(CARGO) test --locked -p corniche-racs --test model -- --ignored
 	CORNICHE_BLOCKS=$${CORNICHE_BLOCKS:-10000} $(CARGO) test --locked -p corniche-executor --test parallel
