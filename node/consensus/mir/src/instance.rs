@@ -70,6 +70,13 @@ impl Instance {
         self.prepares.iter().filter(move |(_, (of, _))| *of == digest).map(|(member, _)| *member)
     }
 
+    /// The last vote of a member for this digest that came here: [`Step::Preparing`], [`Step::Committing`], or none.
+    pub fn step_of(&self, member: ValidatorIndex, digest: B256) -> Step {
+        let prepare = self.prepares.get(&member).map(|(of, _)| (*of, Step::Preparing));
+        let commit = self.commits.get(&member).map(|of| (*of, Step::Committing));
+        [commit, prepare].into_iter().flatten().find(|(of, _)| *of == digest).map(|(_, step)| step).unwrap_or_default()
+    }
+
     pub fn own_prepare(&self, me: ValidatorIndex) -> Option<(B256, Signature)> {
         self.prepares.get(&me).copied()
     }

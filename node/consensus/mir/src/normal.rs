@@ -162,17 +162,20 @@ impl Mir {
         self.vote_checkpoints(self.durable);
     }
 
+    /// The own PREPARE of a number, for members that have its batch.
+    pub(crate) fn own_vote(&self, sn: Sn) -> Option<Message> {
+        let (digest, signature) = self.instances.get(&sn)?.own_prepare(self.me)?;
+        Some(Message::Prepare { epoch: self.epoch.epoch, sn, digest, signature })
+    }
+
     /// The own PREPARE of a number, with the batch if this member leads it.
     pub(crate) fn own_prepare(&self, sn: Sn) -> Option<Message> {
-        let epoch = self.epoch.epoch;
         let (digest, signature) = self.instances.get(&sn)?.own_prepare(self.me)?;
         let leads = rules::leader(&self.epoch, sn, &self.committee) == Some(self.me);
-        let proposal = self.bodies.get(sn, digest).filter(|_| leads).cloned();
-        Some(proposal.map_or(Message::Prepare { epoch, sn, digest, signature }, |proposal| Message::PrePrepare {
-            epoch,
-            proposal,
-            signature,
-        }))
+        match self.bodies.get(sn, digest).filter(|_| leads).cloned() {
+            Some(proposal) => Some(Message::PrePrepare { epoch: self.epoch.epoch, proposal, signature }),
+            None => self.own_vote(sn),
+        }
     }
 
     pub(crate) fn handle_prepare(

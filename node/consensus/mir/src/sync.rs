@@ -211,14 +211,20 @@ impl Mir {
         let numbers = self.instances.range(from..from.plus(MAX_VOTES)).map(|(sn, instance)| (*sn, instance.step));
         let voted: Vec<_> = numbers.filter(|(_, step)| *step >= Step::Preparing && self.may_vote()).collect();
         for (sn, step) in voted {
-            let Some(message) = self.own_prepare(sn) else { continue };
-            let is_batch = matches!(message, Message::PrePrepare { .. });
-            if !is_batch || self.sync.repeats(peer, sn, self.now, &self.config) {
+            let Some(instance) = self.instances.get(&sn) else { continue };
+            let Some(digest) = instance.accepted() else { continue };
+            // A vote of the peer shows what is on its disk: the batch, or the certificate of all PREPAREs.
+            let message = match instance.step_of(peer, digest) {
+                Step::Committing => None,
+                Step::Preparing => self.own_vote(sn),
+                _ => self.own_prepare(sn),
+            };
+            let is_batch = matches!(message, Some(Message::PrePrepare { .. }));
+            if let Some(message) = message.filter(|_| !is_batch || self.sync.repeats(peer, sn, self.now, &self.config)) {
                 bytes += borsh::object_length(&message).unwrap_or_default();
                 self.send(peer, &message);
             }
-            let digest = self.instances.get(&sn).and_then(|instance| instance.accepted());
-            if let Some(digest) = digest.filter(|_| step == Step::Committing) {
+            if step == Step::Committing {
                 self.send(peer, &Message::Commit { epoch, sn, digest });
             }
             if bytes > self.config.fetch_bytes as usize {

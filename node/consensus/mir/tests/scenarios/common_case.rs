@@ -1,6 +1,6 @@
 //! One number, message by message (3.4). Committees of six have F = 1 and Q = 5, which is more than 2F + 1.
 
-use crate::cluster::{Cluster, EPOCH, LOST, commit, is_commit, is_prepare, quick};
+use crate::cluster::{Cluster, EPOCH, LOST, commit, index, is_commit, is_prepare, quick};
 use corniche_engine::{Offence, Recipients};
 use corniche_mir::{
     Config,
@@ -161,6 +161,32 @@ fn copies_of_batches_become_rarer() {
         })
         .collect();
     assert_eq!(counts, [0, 1, 1, 2, 2, 2, 2, 2, 3], "400, 800 and 1,600 ms apart, each at the next status");
+}
+
+/// A member that voted has the batch on its disk, and one that sent COMMIT has all PREPAREs.
+#[test]
+fn members_are_sent_only_what_their_votes_lack() {
+    let config = Config { idle_ms: 60_000, timeout_ms: 60_000, max_timeout_ms: 60_000, ..quick() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.run_for(10);
+    // Validator 0 gets the COMMIT of validator 1 alone, and nobody else gets any. Nobody commits.
+    cluster.set_rule(|_, from, to, message| match message {
+        Message::Commit { .. } if (from, to) != (1, 0) => LOST,
+        _ => Delivery::Normal,
+    });
+    cluster.submit(0, "x");
+    cluster.run_for(3_000);
+    let sent = |to: usize, wanted: fn(&Message) -> bool| {
+        let sent = cluster.seen(0).sent.iter().filter(|(_, of, message)| *of == Recipients::One(index(to)) && wanted(message));
+        sent.count()
+    };
+    let is_batch = |message: &Message| matches!(message, Message::PrePrepare { .. });
+    for peer in 1..4 {
+        assert_eq!(sent(peer, is_batch), 0, "validator {peer} voted for the batch");
+        assert!(sent(peer, is_commit) > 1, "validator {peer} may lack the COMMIT");
+    }
+    assert_eq!(sent(1, is_prepare), 0, "it sent COMMIT");
+    assert!(sent(2, is_prepare) > 1, "its COMMIT did not come");
 }
 
 /// The leader's uplink may be slow.
