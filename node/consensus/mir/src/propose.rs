@@ -98,12 +98,12 @@ impl Mir {
     }
 
     /// The time at which an empty batch is proposed: soon if others wait for this number, otherwise when this leader was idle for
-    /// long (M33).
+    /// long (M33). The caller always has `fill_ms` to respond: otherwise its batch would wait a whole interval for the next number.
     fn empty_at(&self, sn: Sn) -> Option<TimestampMs> {
         let wanted_at = self.proposer.wanted_at?;
         let idle = self.proposer.last.0.max(self.proposer.entered_at).0.saturating_add(self.config.idle_ms);
-        let fill = wanted_at.0.saturating_add(self.config.fill_ms);
-        Some(TimestampMs(if self.proposer.highest > sn { fill.min(idle) } else { idle }).max(self.interval_end()))
+        let fill = wanted_at.0.saturating_add(self.config.fill_ms.min(self.config.idle_ms));
+        Some(TimestampMs(if self.proposer.highest > sn { fill } else { idle.max(fill) }).max(self.interval_end()))
     }
 
     /// N1: proposes for the next own number, or asks for a batch.

@@ -36,6 +36,21 @@ fn holes_below_a_batch_are_filled() {
     assert_eq!(cluster.delivered(2), 4);
 }
 
+/// The interval of a leader ends when it has been idle for long. Its transactions must not wait for another interval.
+#[test]
+fn idle_leaders_ask_for_batches_before_they_propose_empty_ones() {
+    let interval = 20 * DELAY;
+    let config = Config { batch_interval_ms: interval, idle_ms: interval, fill_ms: 5, timeout_ms: 3_000, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.run_for(50);
+    cluster.submit_all(&ALL, "first");
+    cluster.run_for(interval / 2);
+    let since = cluster.simulation.now().0 / 1_000;
+    cluster.submit_all(&ALL, "second");
+    cluster.run_for(interval);
+    assert_eq!(delays(&cluster, 2, "second1", since), 10 + 3, "half an interval, and the delays of a batch");
+}
+
 /// M33: checkpoints advance, and nobody is suspected. An idle network orders one number for each leader and `idle_ms`.
 #[test]
 fn idle_network_is_slow_and_calm() {
