@@ -26,7 +26,7 @@ use common::Section;
 
 /// Number of sections that a run without names executes. The others are parts of these.
 const USUAL: usize = 9;
-const SECTIONS: [Section; 14] = [
+const SECTIONS: [Section; 15] = [
     ("model", model::table),
     ("blips", blips::tables),
     ("engines", engines::latencies),
@@ -40,6 +40,7 @@ const SECTIONS: [Section; 14] = [
     ("view-changes", view_changes::table),
     ("contention", contention::table),
     ("uplink", scale::uplink),
+    ("mir-sizes", scale::sizes),
     ("mir-faults", scale::faults),
 ];
 

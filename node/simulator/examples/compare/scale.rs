@@ -7,7 +7,7 @@ use crate::{
 };
 use corniche_engine::TraceEvent;
 use corniche_simulator::{Micros, Probe, Report, scenario::Fault};
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, fs, rc::Rc};
 
 /// Bytes per second that a validator can send: 100 Mbit/s, a tenth of the paper's.
 const UPLINK: u64 = 12_500_000;
@@ -17,12 +17,24 @@ const TX_BYTES: u32 = 3_500;
 const RATE: f64 = 2_500.0;
 /// Numbers of validators.
 const SIZES: [usize; 4] = [4, 10, 16, 31];
-/// Time between two batches of Mir-BFT, ms, as in the paper for up to 16 validators.
+/// Time between two batches of Mir-BFT, ms, as in the paper for less than 49 validators.
 const BATCH_MS: u64 = 500;
 /// The paper's maximum of a batch, bytes: an interval of Mir-BFT exceeds the default.
 const BATCH_BYTES: u64 = 2 << 20;
 /// Commits of the first seconds do not count.
 const FROM: u64 = 4;
+
+/// Numbers of validators that only Mir-BFT is measured with.
+const MIR_SIZES: [usize; 7] = [4, 10, 16, 31, 49, 64, 100];
+
+/// Time between two batches of Mir-BFT, ms, as in the paper: it grows with the committee.
+fn batch_ms(nodes: usize) -> u64 {
+    match nodes {
+        ..49 => BATCH_MS,
+        49..100 => 1_000,
+        _ => 2_000,
+    }
+}
 
 fn limited(engine: Engine, nodes: usize) -> Setting {
     let mut setting = Setting::five_regions(engine, nodes).rate(RATE).loyal();
@@ -31,7 +43,8 @@ fn limited(engine: Engine, nodes: usize) -> Setting {
     match engine {
         Engine::Mir => setting
             .parameter("batch_bytes", BATCH_BYTES)
-            .parameter("batch_interval_ms", BATCH_MS)
+            .parameter("batch_interval_ms", batch_ms(nodes))
+            .parameter("resend_ms", batch_ms(nodes) / 2)
             .parameter("max_stretch", 1)
             .parameter("idle_ms", 2_000)
             .parameter("timeout_ms", 20_000),
@@ -46,11 +59,25 @@ fn single_leader(nodes: usize) -> f64 {
 
 /// Throughput, median latency, and bytes that a validator sends for each committed byte.
 fn measure(engine: Engine, nodes: usize) -> String {
-    let seconds = if nodes > 16 { 7 } else { 10 };
+    let (from, seconds) = period(nodes);
     let report = limited(engine, nodes).seconds(seconds).run_any(1);
-    let sent = report.bytes as f64 / nodes as f64 / (report.committed * u64::from(TX_BYTES)) as f64;
     let p50 = report.latency.map_or(0, |it| it.p50 / 1_000);
-    format!("{:.0}, {p50}, {sent:.2}", throughput(&report, FROM..seconds))
+    format!("{:.0}, {p50}, {:.2}", throughput(&report, from..seconds), sent_per_byte(&report))
+}
+
+/// The second from which commits count, and that in which the load ends: whole intervals of Mir-BFT.
+fn period(nodes: usize) -> (u64, u64) {
+    let seconds = match nodes {
+        ..=16 => 10,
+        17..49 => 7,
+        _ => 8,
+    };
+    (FROM, seconds)
+}
+
+/// Bytes that a validator sends for each committed byte.
+fn sent_per_byte(report: &Report) -> f64 {
+    report.bytes as f64 / report.nodes as f64 / (report.committed * u64::from(TX_BYTES)) as f64
 }
 
 pub fn uplink(effort: &Effort) {
@@ -66,6 +93,46 @@ pub fn uplink(effort: &Effort) {
         row(engine.title(), &|nodes| measure(engine, nodes));
     }
     println!();
+}
+
+/// Mir-BFT alone, in committees of up to the paper's largest.
+pub fn sizes(effort: &Effort) {
+    println!(
+        "| n | batches every | tx/s | p50, ms | bytes sent by a validator per byte | messages | processor | peak memory |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let sizes = if effort.full { &MIR_SIZES[..] } else { &MIR_SIZES[..3] };
+    for nodes in sizes.iter().copied() {
+        let (from, seconds) = period(nodes);
+        let before = processor_seconds();
+        let report = limited(Engine::Mir, nodes).seconds(seconds).run_any(1);
+        let spent = processor_seconds() - before;
+        println!(
+            "| {nodes} | {} ms | {:.0} | {} | {:.2} | {:.1} million | {spent:.0} s | {} MB |",
+            batch_ms(nodes),
+            throughput(&report, from..seconds),
+            report.latency.map_or(0, |it| it.p50 / 1_000),
+            sent_per_byte(&report),
+            report.messages as f64 / 1e6,
+            peak_megabytes(),
+        );
+    }
+    println!();
+}
+
+/// Processor time of this process, as Linux counts it.
+fn processor_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program, which is in parentheses, may contain spaces.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+    fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+/// Most memory that this process had since its start, as Linux counts it.
+fn peak_megabytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
+    peak.and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or(0) / 1_000
 }
 
 const NODES: usize = 16;
