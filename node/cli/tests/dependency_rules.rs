@@ -78,6 +78,8 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-autobahn-testing", "node/consensus/autobahn/testing", EngineKit),
     ("corniche-neobft", "node/consensus/neobft", Deciders),
     ("corniche-neobft-testing", "node/consensus/neobft/testing", EngineKit),
+    ("corniche-basil", "node/basil", Deciders),
+    ("corniche-basil-testing", "node/basil/testing", EngineKit),
     ("corniche-mir", "node/consensus/mir", Deciders),
     ("corniche-mir-testing", "node/consensus/mir/testing", EngineKit),
     ("corniche-quepaxa", "node/consensus/quepaxa", Deciders),
@@ -277,9 +279,10 @@ fn contracts_keep_reentrancy_guard() {
 
 #[test]
 fn strict_lints_are_the_same() {
-    let [consensus, runtime] =
-        ["node/consensus", "runtime"].map(|folder| std::fs::read_to_string(root().join(folder).join(".clippy.toml")).unwrap());
+    let [consensus, basil, runtime] = ["node/consensus", "node/basil", "runtime"]
+        .map(|folder| std::fs::read_to_string(root().join(folder).join(".clippy.toml")).unwrap());
     assert_eq!(consensus, runtime);
+    assert_eq!(basil, runtime);
 }
 
 #[test]

@@ -1,0 +1,28 @@
+//! Records that a replica persists (A7). All records of one batch of replies are one append.
+
+use crate::attestation::{Decision, View};
+use crate::certificate::Decided;
+use crate::shared::Shared;
+use crate::transaction::{SignedTransaction, TransactionId};
+use borsh::{BorshDeserialize, BorshSerialize};
+
+/// One change that must survive a crash.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum Record {
+    /// The transaction is prepared: readers may depend on it.
+    Prepared(Shared<SignedTransaction>),
+    /// The one vote. An Abort after `Prepared` removes the transaction.
+    Voted { transaction: Shared<SignedTransaction>, vote: Decision },
+    /// The newest logged decision with its view, and the current view.
+    Logged {
+        transaction: Option<Shared<SignedTransaction>>,
+        id: TransactionId,
+        decision: Decision,
+        decision_view: View,
+        current_view: View,
+    },
+    /// The transaction is decided.
+    Decided(Shared<Decided>),
+    /// The watermark is closed.
+    Closed { below_us: u64 },
+}

@@ -1,0 +1,422 @@
+//! A replica: a state machine without I/O. It serves reads, votes once for each transaction, logs decisions, and applies
+//! certificates.
+//!
+//! The caller applies one [`Input`], then takes every [`Output`] until `None`, then waits for the next input or for
+//! [`Replica::deadline`]. Recovery is construction: a replica starts from the records that it persisted.
+//!
+//! **Durable before visible.** Signed replies leave in batches. Each batch waits until all records before it are durable.
+
+mod closing;
+mod fallback;
+mod prepare;
+mod replies;
+
+use crate::attestation::{Decision, Signer, View};
+use crate::certificate::Decided;
+use crate::config::Config;
+use crate::message::{Committed, Message, Peer, Versioned};
+use crate::record::Record;
+use crate::shards::{Key, ReplicaId, Shards};
+use crate::shared::Shared;
+use crate::transaction::{SignedTransaction, Timestamp, Transaction, TransactionId, Value};
+use crate::verify::Checked;
+use crate::versions::Versions;
+pub use closing::{MAX_LISTED, list_hash};
+use corniche_types::TimestampMs;
+use fallback::Elections;
+pub use prepare::MAX_DEPTH;
+use prepare::Phase;
+use replies::Replies;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+/// The semantics of transactions (A1). Without it a client could write anything.
+pub trait Program: Send + Sync {
+    /// Runs the call over the values that the transaction claims to have read, and compares the writes. A pure function:
+    /// all correct replicas get the same result.
+    ///
+    /// # Errors
+    /// The call is not valid, reads another key, or writes other values.
+    fn check(&self, transaction: &Transaction) -> Result<(), String>;
+}
+
+/// Number of undecided transactions that an audit asks about.
+const MAX_AUDITED: usize = 16;
+
+/// Identifies one append that the replica asked for. Tickets of one run ascend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// Events for a replica.
+#[derive(Clone, Debug)]
+pub enum Input {
+    Message(Box<Checked>),
+    /// The append with this ticket, and all before it, are on disk.
+    Durable(Ticket),
+    /// [`Replica::deadline`] passed.
+    Deadline,
+}
+
+/// Requests of a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Channels may lose, delay and reorder messages.
+    Send { to: Peer, message: Arc<Message> },
+    /// Append the records, sync, then respond with [`Input::Durable`].
+    Persist(Ticket, Vec<Record>),
+    /// The transaction is decided here. For the ledger, logs and tests.
+    Decided(Shared<Decided>),
+}
+
+/// What a replica is built from.
+pub struct Setup {
+    pub config: Config,
+    pub shards: Arc<Shards>,
+    pub id: ReplicaId,
+    pub signer: Arc<dyn Signer>,
+    pub program: Arc<dyn Program>,
+    /// Values of this shard in the genesis.
+    pub genesis: Vec<(Key, Value)>,
+    /// Everything persisted before, in order.
+    pub records: Vec<Record>,
+}
+
+/// A replica.
+pub struct Replica {
+    config: Config,
+    shards: Arc<Shards>,
+    id: ReplicaId,
+    signer: Arc<dyn Signer>,
+    program: Arc<dyn Program>,
+    versions: Versions,
+    transactions: BTreeMap<TransactionId, Entry>,
+    /// The one transaction of each timestamp that this replica may vote for (pitfall 14).
+    by_timestamp: BTreeMap<Timestamp, TransactionId>,
+    /// All known transactions in the serial order.
+    timeline: BTreeSet<(Timestamp, TransactionId)>,
+    /// The closed watermark, µs.
+    closed_us: u64,
+    /// Known transactions without a decision, in the same order.
+    undecided: BTreeSet<(Timestamp, TransactionId)>,
+    /// The transaction about which others were asked last.
+    audited: Option<(Timestamp, TransactionId)>,
+    audit_at: TimestampMs,
+    /// Number of undecided transactions that each peer brought.
+    open: BTreeMap<Peer, usize>,
+    /// Transactions in [`Phase::Parked`], by the time of their next fetch.
+    parked: BTreeSet<(TimestampMs, TransactionId)>,
+    /// Transactions to check again, with the one that they waited for.
+    woken: VecDeque<(TransactionId, TransactionId)>,
+    elections: Elections,
+    replies: Replies,
+    outputs: VecDeque<Output>,
+    /// Time of the next search for ongoing reads that are over.
+    expire_at: TimestampMs,
+}
+
+/// Everything about one transaction.
+#[derive(Default)]
+struct Entry {
+    /// `None` while only its id is known.
+    transaction: Option<Shared<SignedTransaction>>,
+    /// The peer that brought it; `None` after a restart.
+    introducer: Option<Peer>,
+    /// Number of undecided transactions in a row that end with this one.
+    depth: u16,
+    phase: Phase,
+    decided: Option<Shared<Decided>>,
+    fallback: fallback::State,
+    /// They hear about the vote and about decisions of the fallback.
+    interested: BTreeSet<Peer>,
+    /// Transactions that wait for this one.
+    dependents: BTreeSet<TransactionId>,
+}
+
+impl Replica {
+    /// Builds a replica from its records.
+    pub fn new(now: TimestampMs, setup: Setup) -> Self {
+        let Setup { config, shards, id, signer, program, genesis, records } = setup;
+        let mut versions = Versions::default();
+        for (key, value) in genesis {
+            versions.insert_genesis(key, value);
+        }
+        let mut replica = Self {
+            replies: Replies::new(now),
+            config,
+            shards,
+            id,
+            signer,
+            program,
+            versions,
+            transactions: BTreeMap::new(),
+            by_timestamp: BTreeMap::new(),
+            timeline: BTreeSet::new(),
+            closed_us: 0,
+            open: BTreeMap::new(),
+            undecided: BTreeSet::new(),
+            audited: None,
+            audit_at: now,
+            parked: BTreeSet::new(),
+            woken: VecDeque::new(),
+            elections: Elections::default(),
+            outputs: VecDeque::new(),
+            expire_at: now,
+        };
+        records.into_iter().for_each(|record| replica.restore(record));
+        replica.resume(now);
+        replica
+    }
+
+    fn restore(&mut self, record: Record) {
+        match record {
+            Record::Prepared(transaction) => {
+                let id = self.learn_from(None, &transaction);
+                self.prepare(id, &transaction);
+                self.entry(id).phase = Phase::Waiting(BTreeSet::new());
+            }
+            Record::Voted { transaction, vote } => {
+                let id = self.learn_from(None, &transaction);
+                if vote == Decision::Abort {
+                    self.versions.abort(id, &transaction);
+                } else {
+                    self.prepare(id, &transaction);
+                }
+                self.entry(id).phase = Phase::Voted { vote, conflict: None };
+            }
+            Record::Logged { transaction, id, decision, decision_view, current_view } => {
+                if let Some(transaction) = transaction {
+                    self.learn_from(None, &transaction);
+                }
+                self.entry(id).fallback.restore(decision, decision_view, current_view);
+            }
+            Record::Decided(decided) => {
+                let id = self.learn_from(None, &decided.transaction);
+                self.apply(id, decided);
+            }
+            Record::Closed { below_us } => self.closed_us = self.closed_us.max(below_us),
+        }
+    }
+
+    /// Continues transactions that were prepared without a vote.
+    fn resume(&mut self, now: TimestampMs) {
+        self.outputs.clear();
+        let is_waiting = |(id, entry): (&TransactionId, &Entry)| matches!(entry.phase, Phase::Waiting(_)).then_some(*id);
+        let waiting: Vec<_> = self.transactions.iter().filter_map(is_waiting).collect();
+        for id in waiting {
+            self.wait_again(now, id);
+        }
+        self.run_woken(now);
+        self.flush(now);
+    }
+
+    /// Applies one input.
+    pub fn handle(&mut self, now: TimestampMs, input: Input) {
+        match input {
+            Input::Message(checked) => {
+                let Checked { from, message, views } = *checked;
+                self.receive(now, from, message, &views);
+            }
+            Input::Durable(ticket) => self.sign_durable(now, ticket),
+            Input::Deadline => {}
+        }
+        self.run_timers(now);
+        self.run_woken(now);
+        self.flush(now);
+    }
+
+    /// Returns the next output.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Time of the next [`Input::Deadline`].
+    pub fn deadline(&self) -> Option<TimestampMs> {
+        let reading = (self.versions.reading_count() > 0).then_some(self.expire_at);
+        [self.replies.deadline(), self.fetch_deadline(), self.close_deadline(), self.audit_deadline(), reading]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn receive(&mut self, now: TimestampMs, from: Peer, message: Message, views: &BTreeMap<ReplicaId, View>) {
+        match message {
+            Message::Read { timestamp, key } => self.read(now, from, timestamp, key),
+            Message::Abandon { timestamp, .. } => self.versions.stop_reading(timestamp),
+            Message::Prepare(transaction) => self.receive_prepare(now, from, &transaction),
+            Message::Recover(transaction) => self.receive_recover(now, from, &transaction),
+            Message::Known(transaction) => self.receive_known(now, from, &transaction),
+            Message::Log(proposal) => self.receive_log(now, from, &proposal),
+            Message::Writeback(decided) => self.receive_writeback(now, from, decided),
+            Message::Fetch(ids) => ids.into_iter().for_each(|id| self.respond_to_fetch(from, id)),
+            Message::InvokeFallback { proposal, views: _ } => self.invoke_fallback(now, from, &proposal, views),
+            Message::Elect(attestation) => self.receive_election(now, attestation),
+            Message::Decide { id, decision, view, elections: _ } => {
+                // The elections are of the leader's shard.
+                if matches!(from, Peer::Replica(leader) if leader.shard == self.id.shard) {
+                    self.receive_decide(now, id, decision, view);
+                }
+            }
+            Message::AskClosed { from_us, below_us } => self.report_closed(now, from, from_us, below_us),
+            // Replies to clients.
+            Message::ReadReply { .. } | Message::Vote { .. } | Message::Logged(_) | Message::Closed { .. } => {}
+        }
+    }
+
+    /// Y1 to Y3.
+    fn read(&mut self, now: TimestampMs, from: Peer, timestamp: Timestamp, key: Key) {
+        if timestamp.is_ahead_of(now, self.config.delta_ms) || !self.owns(&key) {
+            return;
+        }
+        if self.config.protect_readers {
+            let until = TimestampMs(now.0 + self.config.reading_ms);
+            self.versions.start_reading(&key, timestamp, until, self.config.max_reading);
+        }
+        let newest = self.versions.newest(&key, timestamp);
+        let decided = newest.committed.and_then(|id| self.transactions.get(&id)?.decided.clone());
+        let committed = decided.map_or_else(|| Committed::Genesis(newest.genesis.clone()), Committed::Written);
+        let prepared = newest.prepared.map(|(version, value)| Versioned { version, value: value.clone() });
+        self.send(from, Message::ReadReply { timestamp, key, committed, prepared });
+    }
+
+    /// A certificate ends everything about its transaction (W2).
+    fn receive_writeback(&mut self, now: TimestampMs, from: Peer, decided: Shared<Decided>) {
+        if !decided.transaction.involved(&self.shards).contains(&self.id.shard) {
+            return;
+        }
+        let id = self.learn_from(Some(from), &decided.transaction);
+        if self.entry(id).decided.is_some() {
+            return;
+        }
+        self.replies.record(now, &self.config, Record::Decided(decided.clone()));
+        self.apply(id, decided.clone());
+        self.outputs.push_back(Output::Decided(decided));
+    }
+
+    /// Applies a decision to the versions, and wakes the transactions that waited for it.
+    fn apply(&mut self, id: TransactionId, decided: Shared<Decided>) {
+        let transaction = Shared::clone(&decided.transaction);
+        match decided.decision() {
+            Decision::Commit => {
+                // Whatever else has this timestamp cannot commit here any more.
+                self.by_timestamp.insert(transaction.timestamp, id);
+                let (shards, shard) = (Arc::clone(&self.shards), self.id.shard);
+                self.versions.commit(id, &transaction, |key| shards.shard_of(key) == shard);
+            }
+            Decision::Abort => self.versions.abort(id, &transaction),
+        }
+        self.undecided.remove(&(transaction.timestamp, id));
+        self.unpark(id);
+        self.forget_unknown_writers(id, &transaction);
+        let entry = self.entry(id);
+        entry.decided = Some(decided);
+        entry.interested.clear();
+        entry.depth = 0;
+        if !matches!(entry.phase, Phase::Voted { .. }) {
+            // Without a vote before the decision there is none after it: everybody who asks gets the certificate.
+            entry.phase = Phase::Unknown;
+        }
+        let introducer = entry.introducer.take();
+        self.wake(id);
+        self.entry(id).dependents.clear();
+        if let Some(peer) = introducer
+            && let Some(count) = self.open.get_mut(&peer)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.open.remove(&peer);
+            }
+        }
+    }
+
+    fn respond_to_fetch(&mut self, from: Peer, id: TransactionId) {
+        let Some(entry) = self.transactions.get(&id) else { return };
+        let message = match (&entry.decided, &entry.transaction) {
+            (Some(decided), _) => Message::Writeback(Shared::clone(decided)),
+            (None, Some(transaction)) => Message::Known(Shared::clone(transaction)),
+            (None, None) => return,
+        };
+        self.send(from, message);
+    }
+
+    /// Remembers the transaction, without a vote. Returns `None` for one of other shards, or a new one from a peer with too many: the
+    /// owner's limit must not keep others from finishing it.
+    fn learn(&mut self, from: Peer, transaction: &Shared<SignedTransaction>) -> Option<TransactionId> {
+        let id = transaction.id(&self.shards);
+        let is_known = self.transactions.get(&id).is_some_and(|entry| entry.transaction.is_some());
+        let open = self.open.get(&from).copied().unwrap_or(0);
+        let is_acceptable =
+            is_known || open < self.config.max_open && transaction.involved(&self.shards).contains(&self.id.shard);
+        is_acceptable.then(|| self.learn_from(Some(from), transaction))
+    }
+
+    fn learn_from(&mut self, from: Option<Peer>, transaction: &Shared<SignedTransaction>) -> TransactionId {
+        let id = transaction.id(&self.shards);
+        let entry = self.transactions.entry(id).or_default();
+        if entry.transaction.is_none() {
+            entry.transaction = Some(transaction.clone());
+            entry.introducer = from;
+            if let Some(from) = from {
+                *self.open.entry(from).or_default() += 1;
+            }
+            self.timeline.insert((transaction.timestamp, id));
+            self.undecided.insert((transaction.timestamp, id));
+        }
+        id
+    }
+
+    fn audit_deadline(&self) -> Option<TimestampMs> {
+        (!self.undecided.is_empty()).then_some(self.audit_at)
+    }
+
+    /// Asks the others about some of the oldest undecided transactions, in turn: their certificates may have been lost.
+    fn audit(&mut self, now: TimestampMs) {
+        if now < self.audit_at {
+            return;
+        }
+        self.audit_at = TimestampMs(now.0 + self.config.audit_ms.max(1));
+        let old_us = now.0.saturating_sub(self.config.audit_ms).saturating_mul(1_000);
+        let after = self.audited.map_or(Unbounded, Excluded);
+        let is_old = |(timestamp, _): &&(Timestamp, TransactionId)| timestamp.time_us <= old_us;
+        let chosen: Vec<_> = self.undecided.range((after, Unbounded)).take_while(is_old).take(MAX_AUDITED).copied().collect();
+        // After the last one, it starts again with the first.
+        self.audited = if chosen.len() < MAX_AUDITED { None } else { chosen.last().copied() };
+        self.fetch(None, chosen.into_iter().map(|(_, id)| id).collect());
+    }
+
+    fn entry(&mut self, id: TransactionId) -> &mut Entry {
+        self.transactions.entry(id).or_default()
+    }
+
+    fn owns(&self, key: &Key) -> bool {
+        self.shards.shard_of(key) == self.id.shard
+    }
+
+    fn peers(&self) -> impl Iterator<Item = ReplicaId> + use<> {
+        let own = self.id;
+        self.shards.replicas(own.shard).filter(move |replica| *replica != own)
+    }
+
+    fn run_timers(&mut self, now: TimestampMs) {
+        if now >= self.expire_at {
+            self.versions.expire_reading(now);
+            self.expire_at = TimestampMs(now.0 + self.config.reading_ms.max(1));
+        }
+        self.close(now);
+        self.fetch_again(now);
+        self.audit(now);
+    }
+
+    /// Number of transactions, keys and ongoing reads in memory.
+    pub fn footprint(&self) -> usize {
+        self.transactions.len() + self.versions.count() + self.versions.reading_count()
+    }
+}
+
+impl Entry {
+    fn add_interested(&mut self, peer: Peer, max: usize) {
+        if self.decided.is_none() && self.interested.len() < max {
+            self.interested.insert(peer);
+        }
+    }
+}

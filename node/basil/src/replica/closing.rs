@@ -1,0 +1,65 @@
+//! Closed watermarks (A5): below one, this replica votes Abort for every transaction that it does not know. So a prefix of the
+//! serial order becomes final, and can be exported as a ledger.
+
+use super::{Entry, Replica};
+use crate::attestation::{Decision, Statement};
+use crate::message::Peer;
+use crate::record::Record;
+use crate::replica::prepare::Phase;
+use crate::shards::Shards;
+use crate::transaction::{Timestamp, TransactionId};
+use corniche_types::{B256, TimestampMs};
+
+/// Maximum number of transactions in one list. A replica does not respond for a range with more.
+pub const MAX_LISTED: usize = 1 << 18;
+
+/// Hash of a list of transactions, as in [`Statement::Closed`].
+pub fn list_hash(shards: &Shards, transactions: &[TransactionId]) -> B256 {
+    shards.digest("corniche-basil-closed", &transactions)
+}
+
+impl Replica {
+    /// Closes the newest multiple of the interval that is old enough.
+    pub(super) fn close(&mut self, now: TimestampMs) {
+        if self.config.close_ms == 0 {
+            return;
+        }
+        let newest = now.0.saturating_sub(self.config.close_after_ms) / self.config.close_ms * self.config.close_ms;
+        let below_us = newest.saturating_mul(1_000);
+        if below_us > self.closed_us {
+            self.closed_us = below_us;
+            self.replies.record(now, &self.config, Record::Closed { below_us });
+        }
+    }
+
+    pub(super) fn close_deadline(&self) -> Option<TimestampMs> {
+        let next = (self.closed_us / 1_000).saturating_add(self.config.close_ms).saturating_add(self.config.close_after_ms);
+        (self.config.close_ms > 0).then_some(TimestampMs(next))
+    }
+
+    /// True if this replica votes Abort for a transaction that it did not check before.
+    pub(super) fn is_closed(&self, timestamp: Timestamp) -> bool {
+        timestamp.time_us < self.closed_us
+    }
+
+    /// Lists what may be, or become, committed in a range: committed transactions, and those with a Commit vote or a prepared
+    /// record here. Later lists of a range differ by decisions only, so nothing about them is stored.
+    pub(super) fn report_closed(&mut self, now: TimestampMs, to: Peer, from_us: u64, below_us: u64) {
+        if below_us > self.closed_us || from_us >= below_us {
+            return;
+        }
+        let may_commit = |entry: &Entry| match &entry.decided {
+            Some(decided) => decided.decision() == Decision::Commit,
+            None => matches!(entry.phase, Phase::Waiting(_) | Phase::Voted { vote: Decision::Commit, .. }),
+        };
+        let at = |time_us: u64| (Timestamp { time_us, client: B256::ZERO }, TransactionId::ZERO);
+        let range = self.timeline.range(at(from_us)..at(below_us));
+        let transactions: Vec<_> =
+            range.map(|(_, id)| *id).filter(|id| self.transactions.get(id).is_some_and(may_commit)).collect();
+        if transactions.len() > MAX_LISTED {
+            return;
+        }
+        let list = list_hash(&self.shards, &transactions);
+        self.reply_listed(now, to, Statement::Closed { from_us, below_us, list }, transactions);
+    }
+}

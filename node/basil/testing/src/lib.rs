@@ -1,0 +1,559 @@
+//! A network of shards and clients in virtual time, doubles that lie, workloads, and the checker that judges histories.
+#![allow(clippy::unwrap_used)] // test helpers, as the tests they serve
+
+pub mod checker;
+pub mod doubles;
+pub mod workload;
+
+use corniche_basil::attestation::{Signatures, Signer};
+use corniche_basil::certificate::Decided;
+use corniche_basil::client::{Client, Output as ClientOutput};
+use corniche_basil::config::Config;
+use corniche_basil::message::{Message, Peer};
+use corniche_basil::record::Record;
+use corniche_basil::replica::{Input, Output, Program, Replica, Setup, Ticket};
+use corniche_basil::shards::{ClientId, Key, ReplicaId, ShardId, Shards};
+use corniche_basil::shared::Shared;
+use corniche_basil::transaction::{
+    Read, Signature, SignedTransaction, Timestamp, Transaction, TransactionId, Value, Version, Write,
+};
+use corniche_basil::verify::{Checked, Verifier};
+use corniche_types::{Address, B256, Bytes, TimestampMs, wire};
+use doubles::{ClientLie, Liar, SeenVotes, distort_client};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Modelled signatures: a hash with the public key. Liars sign with their own keys only.
+pub struct Keys;
+
+pub struct Secret(pub B256);
+
+fn model(key: &B256, digest: &B256) -> Signature {
+    let mut signature = [0; 64];
+    signature[..32].copy_from_slice(blake3::hash(&[key.as_slice(), digest.as_slice()].concat()).as_bytes());
+    signature
+}
+
+impl Signatures for Keys {
+    fn verify(&self, key: &B256, digest: &B256, signature: &Signature) -> bool {
+        model(key, digest) == *signature
+    }
+}
+
+impl Signer for Secret {
+    fn sign(&self, digest: &B256) -> Signature {
+        model(&self.0, digest)
+    }
+}
+
+/// xorshift64*.
+#[derive(Clone)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        (self.next() >> 16) % limit.max(1)
+    }
+
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// A program whose writes depend on everything that was read: each written value is a hash of the salt and all reads.
+pub struct Mixer;
+
+pub fn mixed(reads: &[Read], keys: &[Key], salt: u64) -> Vec<Write> {
+    let values: Vec<_> = reads.iter().map(|read| (&read.key, &read.value)).collect();
+    let value = |key: &Key| blake3::hash(&wire::encode(&(key, salt, &values)));
+    keys.iter()
+        .map(|key| Write { key: key.clone(), value: Some(Bytes::copy_from_slice(&value(key).as_bytes()[..8])) })
+        .collect()
+}
+
+pub fn call(keys: &[Key], salt: u64) -> Bytes {
+    wire::encode(&(keys.to_vec(), salt)).into()
+}
+
+impl Program for Mixer {
+    fn check(&self, transaction: &Transaction) -> Result<(), String> {
+        let (keys, salt): (Vec<Key>, u64) = wire::decode(&transaction.call).map_err(|error| error.to_string())?;
+        let expected = mixed(&transaction.reads, &keys, salt);
+        if expected == transaction.writes { Ok(()) } else { Err("other writes".into()) }
+    }
+}
+
+pub fn key(number: u64) -> Key {
+    Key { account: Address::left_padding_from(&number.to_be_bytes()), item: Bytes::new() }
+}
+
+pub fn client_id(number: u8) -> ClientId {
+    B256::left_padding_from(&[0xc1, number])
+}
+
+pub struct ReplicaNode {
+    pub replica: Option<Replica>,
+    pub verifier: Verifier,
+    pub disk: Vec<Record>,
+    pub liar: Option<Liar>,
+    /// Milliseconds by which its clock is ahead.
+    pub skew: i64,
+    deadline: Option<TimestampMs>,
+}
+
+pub struct ClientNode {
+    pub client: Client,
+    pub verifier: Verifier,
+    pub skew: i64,
+    pub is_down: bool,
+    pub values: Vec<(Timestamp, Key, Value)>,
+    pub finished: Vec<(TransactionId, Shared<Decided>)>,
+    pub recovered: Vec<TransactionId>,
+    pub exported: BTreeMap<(u64, u64), Vec<Shared<Decided>>>,
+    pub lie: Option<ClientLie>,
+    seen: SeenVotes,
+    deadline: Option<TimestampMs>,
+}
+
+pub enum Event {
+    Deliver {
+        from: Peer,
+        to: Peer,
+        message: Arc<Message>,
+    },
+    Wake(Peer),
+    /// An append is on disk.
+    Durable(ReplicaId, Ticket, Vec<Record>),
+}
+
+/// Delay of a message in ms; `None` if it is lost.
+pub type Delay = Box<dyn FnMut(&mut Random, Peer, Peer, &Message) -> Option<u64>>;
+
+pub struct World {
+    pub shards: Arc<Shards>,
+    pub config: Config,
+    pub now: u64,
+    pub random: Random,
+    program: Arc<dyn Program>,
+    pub genesis: BTreeMap<Key, Value>,
+    /// Verified messages for clients outside of this network.
+    pub mail: Vec<(ClientId, Checked)>,
+    pub replicas: BTreeMap<ReplicaId, ReplicaNode>,
+    pub clients: BTreeMap<ClientId, ClientNode>,
+    pub delay: Delay,
+    /// Time of a write to disk, ms.
+    pub disk_ms: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    next: u64,
+    /// Messages sent, by kind.
+    pub sent: BTreeMap<&'static str, usize>,
+    /// Every decision that a replica applied or a client reported.
+    pub decided: Vec<Shared<Decided>>,
+}
+
+/// One message delay in ms.
+pub const DELAY: u64 = 10;
+/// Time of the start.
+pub const START: u64 = 1_000_000;
+
+pub fn kind(message: &Message) -> &'static str {
+    match message {
+        Message::Read { .. } => "read",
+        Message::ReadReply { .. } => "read-reply",
+        Message::Abandon { .. } => "abandon",
+        Message::Prepare(_) => "st1",
+        Message::Vote { .. } => "st1r",
+        Message::Log(_) => "st2",
+        Message::Logged(_) => "st2r",
+        Message::Writeback(_) => "writeback",
+        Message::Recover(_) => "rp",
+        Message::Fetch(_) => "fetch",
+        Message::Known(_) => "known",
+        Message::AskClosed { .. } => "ask-closed",
+        Message::Closed { .. } => "closed",
+        Message::InvokeFallback { .. } => "invoke",
+        Message::Elect(_) => "elect",
+        Message::Decide { .. } => "decide",
+    }
+}
+
+/// Replies leave at once, so that delays are exact.
+pub fn exact() -> Config {
+    Config { reply_batch: 1, reply_delay_ms: 0, ..Config::default() }
+}
+
+impl World {
+    /// Replicas with f = 1 that run [`Mixer`], and clients.
+    pub fn new(shards: u16, clients: u8, config: Config, seed: u64) -> Self {
+        Self::with_program(shards, clients, config, seed, Arc::new(Mixer), BTreeMap::new())
+    }
+
+    /// The same with another program and values in the genesis.
+    pub fn with_program(
+        shards: u16,
+        clients: u8,
+        config: Config,
+        seed: u64,
+        program: Arc<dyn Program>,
+        genesis: BTreeMap<Key, Value>,
+    ) -> Self {
+        let faulty = 1;
+        let member = |shard: u16, member: u16| B256::left_padding_from(&[1, shard as u8, member as u8]);
+        let members = (0..shards).map(|shard| (0..5 * faulty as u16 + 1).map(|index| member(shard, index)).collect()).collect();
+        let shards = Arc::new(Shards::new(7, 0, faulty, members).unwrap());
+        let mut world = Self {
+            shards,
+            config,
+            now: START,
+            random: Random::new(seed),
+            program,
+            genesis,
+            mail: Vec::new(),
+            replicas: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            delay: Box::new(|_, _, _, _| Some(DELAY)),
+            disk_ms: 0,
+            events: BTreeMap::new(),
+            next: 0,
+            sent: BTreeMap::new(),
+            decided: Vec::new(),
+        };
+        for id in world.all_replicas() {
+            let verifier = Verifier::new(Arc::clone(&world.shards), Arc::new(Keys));
+            let node = ReplicaNode { replica: None, verifier, disk: Vec::new(), liar: None, skew: 0, deadline: None };
+            world.replicas.insert(id, node);
+            world.start_replica(id);
+        }
+        for number in 0..clients {
+            world.add_client(number);
+        }
+        world
+    }
+
+    pub fn add_client(&mut self, number: u8) {
+        let id = client_id(number);
+        let client = Client::new(self.config.clone(), Arc::clone(&self.shards), id, Arc::new(Secret(id)), 0);
+        let verifier = Verifier::new(Arc::clone(&self.shards), Arc::new(Keys));
+        let (values, finished, recovered) = (Vec::new(), Vec::new(), Vec::new());
+        let (lie, seen, exported) = (None, SeenVotes::default(), BTreeMap::new());
+        let node = ClientNode {
+            client,
+            verifier,
+            skew: 0,
+            is_down: false,
+            values,
+            finished,
+            recovered,
+            exported,
+            lie,
+            seen,
+            deadline: None,
+        };
+        self.clients.insert(id, node);
+    }
+
+    pub fn all_replicas(&self) -> Vec<ReplicaId> {
+        self.shards.ids().flat_map(|shard| self.shards.replicas(shard)).collect()
+    }
+
+    /// Starts a replica from its disk.
+    pub fn start_replica(&mut self, id: ReplicaId) {
+        let is_own = |(key, _): &(&Key, &Value)| self.shards.shard_of(key) == id.shard;
+        let genesis = self.genesis.iter().filter(is_own).map(|(key, value)| (key.clone(), value.clone())).collect();
+        let setup = Setup {
+            config: self.config.clone(),
+            shards: Arc::clone(&self.shards),
+            id,
+            signer: Arc::new(Secret(*self.shards.key(id).unwrap())),
+            program: Arc::clone(&self.program),
+            genesis,
+            records: self.replicas[&id].disk.clone(),
+        };
+        let now = self.replica_time(id);
+        self.replicas.get_mut(&id).unwrap().replica = Some(Replica::new(now, setup));
+        self.drain_replica(id);
+    }
+
+    /// Stops a replica. Appends that are not durable are lost.
+    pub fn stop_replica(&mut self, id: ReplicaId) {
+        self.replicas.get_mut(&id).unwrap().replica = None;
+        self.events.retain(|_, event| !matches!(event, Event::Durable(replica, ..) if *replica == id));
+    }
+
+    fn replica_time(&self, id: ReplicaId) -> TimestampMs {
+        TimestampMs(self.now.saturating_add_signed(self.replicas[&id].skew))
+    }
+
+    pub fn client_time(&self, id: ClientId) -> TimestampMs {
+        TimestampMs(self.now.saturating_add_signed(self.clients[&id].skew))
+    }
+
+    pub fn schedule(&mut self, at: u64, event: Event) {
+        self.next += 1;
+        self.events.insert((at.max(self.now), self.next), event);
+    }
+
+    /// Sends a message over the network.
+    pub fn post(&mut self, from: Peer, to: Peer, message: Arc<Message>) {
+        *self.sent.entry(kind(&message)).or_default() += 1;
+        if let Some(delay) = (self.delay)(&mut self.random, from, to, &message) {
+            self.schedule(self.now + delay, Event::Deliver { from, to, message });
+        }
+    }
+
+    pub fn with_client<T>(&mut self, id: ClientId, act: impl FnOnce(&mut Client, TimestampMs) -> T) -> T {
+        let now = self.client_time(id);
+        let result = act(&mut self.clients.get_mut(&id).unwrap().client, now);
+        self.drain_client(id);
+        result
+    }
+
+    fn drain_client(&mut self, id: ClientId) {
+        while let Some(output) = self.clients.get_mut(&id).unwrap().client.poll() {
+            let node = self.clients.get_mut(&id).unwrap();
+            match output {
+                ClientOutput::Send { to, message } => match node.lie {
+                    None => self.post(Peer::Client(id), to, message),
+                    Some(lie) => {
+                        let distorted = distort_client(lie, &node.seen, &self.shards, &mut self.random, to, message);
+                        distorted.into_iter().for_each(|(to, message)| self.post(Peer::Client(id), to, message));
+                    }
+                },
+                ClientOutput::Value { timestamp, key, value } => node.values.push((timestamp, key, value)),
+                ClientOutput::Finished { id, decided } => {
+                    node.finished.push((id, Shared::clone(&decided)));
+                    self.decided.push(decided);
+                }
+                ClientOutput::Exported { from_us, below_us, transactions } => {
+                    node.exported.insert((from_us, below_us), transactions);
+                }
+                ClientOutput::Recovered { id, decided } => {
+                    node.recovered.push(id);
+                    self.decided.push(decided);
+                }
+            }
+        }
+        let node = self.clients.get_mut(&id).unwrap();
+        let deadline = node.client.deadline();
+        if deadline != node.deadline {
+            node.deadline = deadline;
+            let skew = node.skew;
+            if let Some(at) = deadline {
+                self.schedule(at.0.saturating_add_signed(-skew), Event::Wake(Peer::Client(id)));
+            }
+        }
+    }
+
+    fn drain_replica(&mut self, id: ReplicaId) {
+        while let Some(output) = self.replicas.get_mut(&id).unwrap().replica.as_mut().and_then(Replica::poll) {
+            match output {
+                Output::Send { to, message } => {
+                    let liar = self.replicas.get_mut(&id).unwrap().liar.take();
+                    match liar {
+                        None => self.post(Peer::Replica(id), to, message),
+                        Some(mut liar) => {
+                            let messages = liar.distort(id, &self.shards, &mut self.random, to, message);
+                            self.replicas.get_mut(&id).unwrap().liar = Some(liar);
+                            messages.into_iter().for_each(|(to, message)| self.post(Peer::Replica(id), to, message));
+                        }
+                    }
+                }
+                Output::Persist(ticket, records) => {
+                    self.schedule(self.now + self.disk_ms, Event::Durable(id, ticket, records));
+                }
+                Output::Decided(decided) => {
+                    if self.replicas[&id].liar.is_none() {
+                        self.decided.push(decided);
+                    }
+                }
+            }
+        }
+        let node = self.replicas.get_mut(&id).unwrap();
+        let deadline = node.replica.as_ref().and_then(Replica::deadline);
+        if deadline != node.deadline {
+            node.deadline = deadline;
+            let skew = node.skew;
+            if let Some(at) = deadline {
+                self.schedule(at.0.saturating_add_signed(-skew), Event::Wake(Peer::Replica(id)));
+            }
+        }
+    }
+
+    /// Runs the next event. Returns false if there is none before `until`.
+    pub fn step(&mut self, until: u64) -> bool {
+        let Some(((at, _), _)) = self.events.first_key_value() else { return false };
+        if *at > until {
+            return false;
+        }
+        let ((at, _), event) = self.events.pop_first().unwrap();
+        self.now = at;
+        match event {
+            Event::Deliver { from, to, message } => self.deliver(from, to, &message),
+            Event::Wake(Peer::Client(id)) => {
+                let now = self.client_time(id);
+                let node = self.clients.get_mut(&id).unwrap();
+                if !node.is_down && node.client.deadline().is_some_and(|deadline| deadline <= now) {
+                    node.deadline = None;
+                    node.client.tick(now);
+                    self.drain_client(id);
+                }
+            }
+            Event::Wake(Peer::Replica(id)) => self.input(id, Input::Deadline),
+            Event::Durable(id, ticket, records) => {
+                self.replicas.get_mut(&id).unwrap().disk.extend(records);
+                self.input(id, Input::Durable(ticket));
+            }
+        }
+        true
+    }
+
+    fn input(&mut self, id: ReplicaId, input: Input) {
+        let now = self.replica_time(id);
+        let node = self.replicas.get_mut(&id).unwrap();
+        if let Some(replica) = &mut node.replica {
+            if matches!(input, Input::Deadline) {
+                if replica.deadline().is_none_or(|deadline| deadline > now) {
+                    return;
+                }
+                node.deadline = None;
+            }
+            replica.handle(now, input);
+            self.drain_replica(id);
+        }
+    }
+
+    fn deliver(&mut self, from: Peer, to: Peer, message: &Arc<Message>) {
+        match to {
+            Peer::Client(id) => {
+                if !self.clients.contains_key(&id) {
+                    let mut verifier = Verifier::new(Arc::clone(&self.shards), Arc::new(Keys));
+                    self.mail.extend(verifier.check(from, (**message).clone()).ok().map(|checked| (id, checked)));
+                    return;
+                }
+                let now = self.client_time(id);
+                let Some(node) = self.clients.get_mut(&id).filter(|node| !node.is_down) else { return };
+                // A replica's liar may send anything; an honest peer's message always passes.
+                let Ok(checked) = node.verifier.check(from, (**message).clone()) else { return };
+                if let Message::Vote { vote, .. } = &**message {
+                    node.seen.insert(vote);
+                }
+                node.client.handle(now, checked);
+                self.drain_client(id);
+            }
+            Peer::Replica(id) => {
+                let Some(checked) = self.check(id, from, message) else { return };
+                self.input(id, Input::Message(Box::new(checked)));
+            }
+        }
+    }
+
+    fn check(&mut self, id: ReplicaId, from: Peer, message: &Message) -> Option<Checked> {
+        self.replicas.get_mut(&id)?.verifier.check(from, message.clone()).ok()
+    }
+
+    /// Runs until `now` is this many ms later, or nothing is left to do.
+    pub fn run(&mut self, ms: u64) {
+        let until = self.now + ms;
+        while self.step(until) {}
+        self.now = until;
+    }
+
+    /// Starts a transaction of a client, and waits for the values.
+    pub fn execute(&mut self, client: ClientId, reads: &[Key]) -> Timestamp {
+        let timestamp = self.with_client(client, |client, now| client.begin(now));
+        for key in reads {
+            self.with_client(client, |client, now| client.read(now, timestamp, key.clone()));
+        }
+        let until = self.now + 60_000;
+        while self.clients[&client].client.reads(timestamp).len() < reads.len() {
+            assert!(self.step(until), "reads got no values");
+        }
+        timestamp
+    }
+
+    /// Commits a started transaction that writes these keys.
+    pub fn commit(&mut self, client: ClientId, timestamp: Timestamp, writes: &[Key], salt: u64) -> TransactionId {
+        let reads = self.clients[&client].client.reads(timestamp);
+        let writes_of_program = mixed(&reads, writes, salt);
+        let call = call(writes, salt);
+        self.with_client(client, |client, now| client.commit(now, timestamp, writes_of_program, call)).unwrap()
+    }
+
+    /// The decision that a client reported, with the time since `from` in message delays.
+    pub fn wait(&mut self, client: ClientId, id: TransactionId) -> (corniche_basil::attestation::Decision, u64) {
+        let start = self.now;
+        loop {
+            if let Some((_, decided)) = self.clients[&client].finished.iter().find(|(finished, _)| *finished == id) {
+                return (decided.decision(), (self.now - start) / DELAY);
+            }
+            assert!(self.step(start + 600_000), "no decision in ten minutes");
+        }
+    }
+
+    /// The ids that a client exports in a range.
+    pub fn export(&mut self, client: ClientId, from_us: u64, below_us: u64) -> Result<Vec<TransactionId>, String> {
+        self.with_client(client, |client, now| client.export(now, from_us, below_us));
+        let until = self.now + 600_000;
+        while !self.clients[&client].exported.contains_key(&(from_us, below_us)) {
+            if !self.step(until) {
+                return Err("the range was not exported in ten minutes".into());
+            }
+        }
+        let exported = &self.clients[&client].exported[&(from_us, below_us)];
+        Ok(exported.iter().map(|decided| decided.transaction.id(&self.shards)).collect())
+    }
+
+    pub fn count(&self, kind: &str) -> usize {
+        self.sent.get(kind).copied().unwrap_or(0)
+    }
+
+    /// One key of each shard, in their order.
+    pub fn keys_on_each_shard(&self) -> Vec<Key> {
+        let mut keys: Vec<_> = self.shards.ids().flat_map(|shard| self.keys_on(shard, 1)).collect();
+        keys.sort();
+        keys
+    }
+
+    /// `count` keys on one shard.
+    pub fn keys_on(&self, shard: ShardId, count: usize) -> Vec<Key> {
+        (0..).map(key).filter(|key| self.shards.shard_of(key) == shard).take(count).collect()
+    }
+
+    /// Signs a transaction of a client that does not use the state machine.
+    pub fn forge(
+        &self,
+        client: ClientId,
+        time_us: u64,
+        reads: Vec<Read>,
+        writes: &[Key],
+        salt: u64,
+    ) -> (TransactionId, Shared<SignedTransaction>) {
+        let writes_of_program = mixed(&reads, writes, salt);
+        let timestamp = Timestamp { time_us, client };
+        let transaction = Transaction { timestamp, reads, writes: writes_of_program, call: call(writes, salt) };
+        let id = transaction.id(&self.shards);
+        let signature = Secret(client).sign(&id);
+        (id, Shared::new(SignedTransaction { transaction, signature }))
+    }
+
+    pub fn honest(&self) -> BTreeSet<ReplicaId> {
+        self.replicas.iter().filter(|(_, node)| node.liar.is_none()).map(|(id, _)| *id).collect()
+    }
+}
+
+/// A read of a key that was never written.
+pub fn unwritten(key: &Key) -> Read {
+    Read { key: key.clone(), version: Version::GENESIS, value: None }
+}
