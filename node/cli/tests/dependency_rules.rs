@@ -80,6 +80,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-neobft-testing", "node/consensus/neobft/testing", EngineKit),
     ("corniche-basil", "node/basil", Deciders),
     ("corniche-basil-testing", "node/basil/testing", EngineKit),
+    ("corniche-basil-contracts", "node/basil/contracts", Whole),
     ("corniche-mir", "node/consensus/mir", Deciders),
     ("corniche-mir-testing", "node/consensus/mir/testing", EngineKit),
     ("corniche-quepaxa", "node/consensus/quepaxa", Deciders),

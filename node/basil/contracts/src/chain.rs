@@ -1,0 +1,139 @@
+//! Execution of a wallet's transaction over values that were read, the same at gateways and replicas.
+
+use crate::claims::Claims;
+use crate::keys;
+use corniche_basil::Program;
+use corniche_basil::shards::Key;
+use corniche_basil::transaction::{MAX_KEYS, Timestamp, Transaction, Value, Write};
+use corniche_crypto::VerifiedTransaction;
+use corniche_state::{Changes, StateView};
+use corniche_types::{Address, B256, Bytes, ProtocolRules, Receipt, SkipReason, Transaction as Signed, keccak256};
+use corniche_vm::{BlockEnv, NotExecuted, Vm};
+use std::collections::BTreeMap;
+
+/// Rules of one chain. All gateways and replicas have the same.
+#[derive(Clone)]
+pub struct Chain {
+    pub vm: Vm,
+    pub rules: &'static ProtocolRules,
+    pub chain_id: u64,
+    /// Unix time of block 0, ms.
+    pub genesis_ms: u64,
+    /// Watermarks close at multiples of this time, and each closed range is a block.
+    pub block_ms: u64,
+    pub gas_limit: u64,
+    /// Constant: no gateway knows the load of all shards.
+    pub base_fee: u64,
+}
+
+/// A run of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// In the order of their keys. Values that did not change are left out.
+    pub writes: Vec<Write>,
+    pub receipt: Receipt,
+}
+
+/// Result of a run over some values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Run {
+    Done(Box<Ran>),
+    /// It reads this key.
+    Needs(Key),
+    /// It is not valid in this state.
+    Invalid(SkipReason),
+    /// No state has these values together: a claim is false.
+    Impossible(String),
+}
+
+impl Chain {
+    /// Checks everything that needs no state.
+    ///
+    /// # Errors
+    /// The bytes are no transaction, or its signature is not valid on this chain.
+    pub fn decode(&self, raw: &Bytes) -> Result<VerifiedTransaction, String> {
+        let transaction = Signed::decode(raw.clone()).map_err(|error| error.to_string())?;
+        VerifiedTransaction::verify(transaction, self.chain_id).map_err(|error| error.to_string())
+    }
+
+    /// The block that will contain a transaction: known from its timestamp, since each range of time is a block.
+    pub fn block(&self, timestamp: Timestamp) -> BlockEnv {
+        let time_ms = timestamp.time_us / 1_000;
+        let block_ms = self.block_ms.max(1);
+        let number = time_ms.saturating_sub(self.genesis_ms) / block_ms + 1;
+        BlockEnv {
+            rules: self.rules,
+            chain_id: self.chain_id,
+            number,
+            timestamp: time_ms / 1_000,
+            base_fee: self.base_fee,
+            coinbase: Address::ZERO,
+            gas_limit: self.gas_limit,
+            // Nobody draws lots for a range of time, so it is predictable.
+            randomness: keccak256([self.chain_id.to_be_bytes(), number.to_be_bytes()].concat()),
+        }
+    }
+
+    /// Runs a transaction over the values read so far. The fee of a fixed base fee is burned; a tip goes to nobody, because an
+    /// account that every transaction pays would make all of them conflict.
+    pub fn run(&self, timestamp: Timestamp, transaction: &VerifiedTransaction, values: &BTreeMap<Key, Value>) -> Run {
+        let view = Claims::new(values);
+        let result = self.vm.transact(&view, &self.block(timestamp), transaction, Address::ZERO);
+        let result = result.map(|executed| {
+            let mut changes = executed.changes;
+            let mut additions = executed.additions;
+            additions.balances.remove(&Address::ZERO);
+            changes.merge(additions.resolve(&view));
+            (executed.receipt, changes)
+        });
+        if let Some(key) = view.missing() {
+            return Run::Needs(key.clone());
+        }
+        match result {
+            Ok((receipt, changes)) => Run::Done(Box::new(Ran { writes: writes(&changes, values), receipt })),
+            Err(NotExecuted::Skipped(reason)) => Run::Invalid(reason),
+            Err(NotExecuted::Interrupted) => unreachable!("only a missing value interrupts"),
+            // Over claims, a fault shows nothing about this node.
+            Err(NotExecuted::Fault(fault)) => Run::Impossible(fault.to_string()),
+        }
+    }
+}
+
+/// Values that differ from those that were read.
+fn writes(changes: &Changes, values: &BTreeMap<Key, Value>) -> Vec<Write> {
+    let changed = |(key, value): (Key, Value)| (values.get(&key) != Some(&value)).then_some(Write { key, value });
+    keys::values(changes).into_iter().filter_map(changed).collect()
+}
+
+impl Program for Chain {
+    /// A1: the writes must be those of the wallet's transaction over the claimed reads, all of which it reads.
+    fn check(&self, transaction: &Transaction) -> Result<(), String> {
+        let wallet = self.decode(&transaction.call)?;
+        let values: BTreeMap<_, _> = transaction.reads.iter().map(|read| (read.key.clone(), read.value.clone())).collect();
+        match self.run(transaction.timestamp, &wallet, &values) {
+            Run::Done(ran) if ran.writes == transaction.writes => Ok(()),
+            Run::Done(_) => Err("writes: expected those of the call".into()),
+            Run::Needs(key) => Err(format!("reads: expected one of {}", key.account)),
+            Run::Impossible(fault) => Err(format!("reads: {fault}")),
+            Run::Invalid(reason) => Err(format!("call: not valid over these reads ({reason:?})")),
+        }
+    }
+}
+
+/// Keys and values of a state, for the genesis of shards.
+pub fn genesis(changes: &Changes) -> BTreeMap<Key, Value> {
+    keys::values(changes).into_iter().filter(|(_, value)| value.is_some()).collect()
+}
+
+/// The account of a map of values, for tests and queries.
+pub fn account(values: &BTreeMap<Key, Value>, address: &Address) -> Option<corniche_types::Account> {
+    Claims::new(values).account(address)
+}
+
+/// Maximum number of values that a transaction may read.
+pub const MAX_READS: usize = MAX_KEYS;
+
+/// Hash of a wallet's transaction.
+pub fn hash(raw: &Bytes) -> B256 {
+    keccak256(raw)
+}

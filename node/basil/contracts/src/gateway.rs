@@ -1,0 +1,283 @@
+//! A gateway: takes wallets' transactions, and drives them as a client of the shards (A2). Without I/O.
+//!
+//! An aborted transaction is tried again with a new timestamp, after a random back-off (P4). A nonce that is too high waits for the
+//! ones before it.
+
+use crate::chain::{Chain, MAX_READS, Run, hash};
+use corniche_basil::attestation::Decision;
+use corniche_basil::certificate::Decided;
+use corniche_basil::client::{Client, Output as ClientOutput, backoff_ms};
+use corniche_basil::message::{Message, Peer};
+use corniche_basil::shards::Key;
+use corniche_basil::shared::Shared;
+use corniche_basil::transaction::{Timestamp, TransactionId, Value};
+use corniche_basil::verify::Checked;
+use corniche_crypto::VerifiedTransaction;
+use corniche_types::{B256, Bytes, Receipt, SkipReason, TimestampMs};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Maximum number of transactions at once.
+pub const MAX_PENDING: usize = 16_384;
+/// Number of attempts before a transaction is dropped.
+pub const MAX_ATTEMPTS: u32 = 1_000;
+
+/// Number of times that a gateway searches a used nonce's transaction for the wallet's.
+const MAX_LOOKUPS: u32 = 8;
+
+/// Why a gateway takes no transaction, or dropped it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GatewayError {
+    #[error("transaction: {0}")]
+    Undecodable(String),
+    #[error("transaction: not valid ({0:?})")]
+    Invalid(SkipReason),
+    #[error("transaction: already known")]
+    Known,
+    #[error("gateway: busy with {MAX_PENDING} transactions; try again later")]
+    Busy,
+    #[error("transaction: expected at most {MAX_READS} values read and written")]
+    TooLarge,
+    #[error("state: {0}; report this, and try again")]
+    Impossible(String),
+    #[error("transaction: dropped after {MAX_ATTEMPTS} attempts, because of conflicts")]
+    Conflicts,
+}
+
+/// Results of a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    Send {
+        to: Peer,
+        message: Arc<Message>,
+    },
+    /// The transaction is decided, with a certificate of its own. Its block comes later.
+    Committed {
+        hash: B256,
+        receipt: Box<Receipt>,
+        decided: Shared<Decided>,
+        attempts: u32,
+    },
+    /// The transaction will not be tried again.
+    Dropped {
+        hash: B256,
+        error: GatewayError,
+    },
+    /// See [`Client::export`].
+    Exported {
+        from_us: u64,
+        below_us: u64,
+        transactions: Vec<Shared<Decided>>,
+    },
+}
+
+/// A gateway.
+pub struct Gateway {
+    chain: Chain,
+    client: Client,
+    pending: BTreeMap<B256, Pending>,
+    executing: BTreeMap<Timestamp, B256>,
+    deciding: BTreeMap<TransactionId, B256>,
+    /// Attempts that start later.
+    waiting: BTreeMap<(TimestampMs, B256), ()>,
+    random: u64,
+    outputs: VecDeque<Output>,
+}
+
+struct Pending {
+    transaction: VerifiedTransaction,
+    raw: Bytes,
+    values: BTreeMap<Key, Value>,
+    receipt: Option<Receipt>,
+    attempts: u32,
+    lookups: u32,
+}
+
+impl Gateway {
+    /// `seed` makes back-off random.
+    pub fn new(chain: Chain, client: Client, seed: u64) -> Self {
+        Self {
+            chain,
+            client,
+            pending: BTreeMap::new(),
+            executing: BTreeMap::new(),
+            deciding: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            random: seed | 1,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Takes a wallet's signed transaction.
+    ///
+    /// # Errors
+    /// It is not valid on this chain, is being driven already, or the gateway has too many.
+    pub fn submit(&mut self, now: TimestampMs, raw: Bytes) -> Result<B256, GatewayError> {
+        let transaction = self.chain.decode(&raw).map_err(GatewayError::Undecodable)?;
+        let hash = hash(&raw);
+        if self.pending.contains_key(&hash) {
+            return Err(GatewayError::Known);
+        }
+        if self.pending.len() >= MAX_PENDING {
+            return Err(GatewayError::Busy);
+        }
+        self.pending
+            .insert(hash, Pending { transaction, raw, values: BTreeMap::new(), receipt: None, attempts: 0, lookups: 0 });
+        self.start(now, hash);
+        self.drain(now);
+        Ok(hash)
+    }
+
+    /// Applies a message of a replica.
+    pub fn handle(&mut self, now: TimestampMs, message: Checked) {
+        self.client.handle(now, message);
+        self.drain(now);
+    }
+
+    /// Runs timers.
+    pub fn tick(&mut self, now: TimestampMs) {
+        self.client.tick(now);
+        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
+            let (_, hash) = *first.key();
+            first.remove();
+            self.start(now, hash);
+        }
+        self.drain(now);
+    }
+
+    /// Time of the next [`Self::tick`].
+    pub fn deadline(&self) -> Option<TimestampMs> {
+        let waiting = self.waiting.first_key_value().map(|((at, _), ())| *at);
+        [waiting, self.client.deadline()].into_iter().flatten().min()
+    }
+
+    /// Returns the next output.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The client of the shards, to export the ledger and to finish transactions of gateways that stopped.
+    pub fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    /// Number of transactions that are driven.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn start(&mut self, now: TimestampMs, hash: B256) {
+        let Some(pending) = self.pending.get_mut(&hash) else { return };
+        pending.values.clear();
+        pending.attempts += 1;
+        let timestamp = self.client.begin(now);
+        self.executing.insert(timestamp, hash);
+        self.run(now, timestamp, hash);
+    }
+
+    /// Runs the transaction as far as its values go.
+    fn run(&mut self, now: TimestampMs, timestamp: Timestamp, hash: B256) {
+        let Some(pending) = self.pending.get_mut(&hash) else { return };
+        match self.chain.run(timestamp, &pending.transaction, &pending.values) {
+            Run::Needs(_) if pending.values.len() >= MAX_READS => self.give_up(timestamp, hash, GatewayError::TooLarge),
+            Run::Needs(key) => self.client.read(now, timestamp, key),
+            Run::Impossible(fault) => self.give_up(timestamp, hash, GatewayError::Impossible(fault)),
+            Run::Invalid(SkipReason::NonceTooHigh) => self.later(now, timestamp, hash, SkipReason::NonceTooHigh),
+            // Another gateway may have proposed this transaction, and stopped.
+            Run::Invalid(SkipReason::NonceTooLow) if pending.lookups < MAX_LOOKUPS => {
+                pending.lookups += 1;
+                self.client.finish_writers(now, timestamp);
+                self.later(now, timestamp, hash, SkipReason::NonceTooLow);
+            }
+            Run::Invalid(reason) => self.give_up(timestamp, hash, GatewayError::Invalid(reason)),
+            Run::Done(ran) => {
+                pending.receipt = Some(ran.receipt);
+                let call = pending.raw.clone();
+                self.executing.remove(&timestamp);
+                match self.client.commit(now, timestamp, ran.writes, call) {
+                    Ok(id) => _ = self.deciding.insert(id, hash),
+                    Err(_) => self.drop_pending(hash, GatewayError::TooLarge),
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, timestamp: Timestamp, hash: B256, error: GatewayError) {
+        self.executing.remove(&timestamp);
+        self.client.abandon(timestamp);
+        self.drop_pending(hash, error);
+    }
+
+    fn later(&mut self, now: TimestampMs, timestamp: Timestamp, hash: B256, reason: SkipReason) {
+        self.executing.remove(&timestamp);
+        self.client.abandon(timestamp);
+        self.retry(now, hash, GatewayError::Invalid(reason));
+    }
+
+    /// `error` is the reason if there were too many attempts.
+    fn retry(&mut self, now: TimestampMs, hash: B256, error: GatewayError) {
+        let attempts = self.pending.get(&hash).map_or(0, |pending| pending.attempts);
+        if attempts >= MAX_ATTEMPTS {
+            return self.drop_pending(hash, error);
+        }
+        let wait = 1 + self.draw() % backoff_ms(attempts);
+        self.waiting.insert((TimestampMs(now.0 + wait), hash), ());
+    }
+
+    fn drop_pending(&mut self, hash: B256, error: GatewayError) {
+        if self.pending.remove(&hash).is_some() {
+            self.outputs.push_back(Output::Dropped { hash, error });
+        }
+    }
+
+    fn drain(&mut self, now: TimestampMs) {
+        while let Some(output) = self.client.poll() {
+            match output {
+                ClientOutput::Send { to, message } => self.outputs.push_back(Output::Send { to, message }),
+                ClientOutput::Value { timestamp, key, value } => {
+                    let Some(hash) = self.executing.get(&timestamp).copied() else { continue };
+                    if let Some(pending) = self.pending.get_mut(&hash) {
+                        pending.values.insert(key, value);
+                    }
+                    self.run(now, timestamp, hash);
+                }
+                ClientOutput::Finished { id, decided } => {
+                    let Some(hash) = self.deciding.remove(&id) else { continue };
+                    self.finish(now, hash, decided);
+                }
+                ClientOutput::Exported { from_us, below_us, transactions } => {
+                    self.outputs.push_back(Output::Exported { from_us, below_us, transactions });
+                }
+                ClientOutput::Recovered { decided, .. } => self.recovered(decided),
+            }
+        }
+    }
+
+    fn finish(&mut self, now: TimestampMs, hash: B256, decided: Shared<Decided>) {
+        if decided.decision() == Decision::Abort {
+            return self.retry(now, hash, GatewayError::Conflicts);
+        }
+        let Some(Pending { receipt: Some(receipt), attempts, .. }) = self.pending.remove(&hash) else { return };
+        self.outputs.push_back(Output::Committed { hash, receipt: Box::new(receipt), decided, attempts });
+    }
+
+    /// A wallet's transaction that another gateway proposed is decided.
+    fn recovered(&mut self, decided: Shared<Decided>) {
+        let hash = hash(&decided.transaction.call);
+        let Some(pending) = self.pending.get(&hash).filter(|_| decided.decision() == Decision::Commit) else { return };
+        let reads = decided.transaction.reads.iter();
+        let values = reads.map(|read| (read.key.clone(), read.value.clone())).collect();
+        let Run::Done(ran) = self.chain.run(decided.transaction.timestamp, &pending.transaction, &values) else { return };
+        let attempts = pending.attempts;
+        self.pending.remove(&hash);
+        self.outputs.push_back(Output::Committed { hash, receipt: Box::new(ran.receipt), decided, attempts });
+    }
+
+    /// xorshift64*.
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+}
