@@ -97,8 +97,8 @@ test-contracts: tools ## Test the contracts: natively, and their WebAssembly in 
 # that would otherwise use an operating system's randomness.
 .PHONY: engines-wasm
 engines-wasm: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getrandom_backend="unsupported"
-engines-wasm: tools ## Build the ordering engines for wasm32
-	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn -p corniche-neobft -p corniche-mir -p corniche-quepaxa -p corniche-racs -p corniche-baxos --no-default-features
+engines-wasm: tools ## Build the ordering engines, and Basil, for wasm32
+	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn -p corniche-neobft -p corniche-mir -p corniche-quepaxa -p corniche-racs -p corniche-baxos -p corniche-basil --no-default-features
 
 # `test-rust` tests the sequencers in hardware except these. Many kernels refuse BPF, even to root, and few machines have a
 # compiler of P4. Then these tests report that they were skipped. With the workspace's features, so that builds are reused.
@@ -195,6 +195,8 @@ soak: build contracts generations node-tools postgres ## Run the long tests: pro
 	$(CARGO) test --locked -p corniche-mir --test model -- --ignored
 	$(CARGO) test --locked -p corniche-quepaxa --test model -- --ignored
 	$(CARGO) test --locked -p corniche-racs --test model -- --ignored
+	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
+		$(CARGO) test --locked -p corniche-basil --test schedules -- --nocapture
 	CORNICHE_BLOCKS=$${CORNICHE_BLOCKS:-10000} $(CARGO) test --locked -p corniche-executor --test parallel
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_MODULES=$${CORNICHE_MODULES:-3000} \
 		$(CARGO) test --locked -p corniche-executor --test generated -- --nocapture
