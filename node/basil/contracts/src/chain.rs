@@ -4,7 +4,7 @@ use crate::claims::Claims;
 use crate::keys;
 use corniche_basil::Program;
 use corniche_basil::shards::Key;
-use corniche_basil::transaction::{MAX_KEYS, Timestamp, Transaction, Value, Write};
+use corniche_basil::transaction::{Timestamp, Transaction, Value, Write};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Changes, StateView};
 use corniche_types::{Address, B256, Bytes, ProtocolRules, Receipt, SkipReason, Transaction as Signed, keccak256};
@@ -19,7 +19,7 @@ pub struct Chain {
     pub chain_id: u64,
     /// Unix time of block 0, ms.
     pub genesis_ms: u64,
-    /// Watermarks close at multiples of this time, and each closed range is a block.
+    /// Must equal `Config::close_ms`: each closed range is a block.
     pub block_ms: u64,
     pub gas_limit: u64,
     /// Constant: no gateway knows the load of all shards.
@@ -60,7 +60,7 @@ impl Chain {
     pub fn block(&self, timestamp: Timestamp) -> BlockEnv {
         let time_ms = timestamp.time_us / 1_000;
         let block_ms = self.block_ms.max(1);
-        let number = time_ms.saturating_sub(self.genesis_ms) / block_ms + 1;
+        let number = (time_ms / block_ms).saturating_sub(self.genesis_ms / block_ms) + 1;
         BlockEnv {
             rules: self.rules,
             chain_id: self.chain_id,
@@ -77,6 +77,16 @@ impl Chain {
     /// Runs a transaction over the values read so far. The fee of a fixed base fee is burned; a tip goes to nobody, because an
     /// account that every transaction pays would make all of them conflict.
     pub fn run(&self, timestamp: Timestamp, transaction: &VerifiedTransaction, values: &BTreeMap<Key, Value>) -> Run {
+        self.run_and_count(timestamp, transaction, values).0
+    }
+
+    /// Also returns the number of values that the run read.
+    fn run_and_count(
+        &self,
+        timestamp: Timestamp,
+        transaction: &VerifiedTransaction,
+        values: &BTreeMap<Key, Value>,
+    ) -> (Run, usize) {
         let view = Claims::new(values);
         let result = self.vm.transact(&view, &self.block(timestamp), transaction, Address::ZERO);
         let result = result.map(|executed| {
@@ -87,15 +97,16 @@ impl Chain {
             (executed.receipt, changes)
         });
         if let Some(key) = view.missing() {
-            return Run::Needs(key.clone());
+            return (Run::Needs(key.clone()), view.read_count());
         }
-        match result {
+        let run = match result {
             Ok((receipt, changes)) => Run::Done(Box::new(Ran { writes: writes(&changes, values), receipt })),
             Err(NotExecuted::Skipped(reason)) => Run::Invalid(reason),
             Err(NotExecuted::Interrupted) => unreachable!("only a missing value interrupts"),
             // Over claims, a fault shows nothing about this node.
             Err(NotExecuted::Fault(fault)) => Run::Impossible(fault.to_string()),
-        }
+        };
+        (run, view.read_count())
     }
 }
 
@@ -106,11 +117,14 @@ fn writes(changes: &Changes, values: &BTreeMap<Key, Value>) -> Vec<Write> {
 }
 
 impl Program for Chain {
-    /// A1: the writes must be those of the wallet's transaction over the claimed reads, all of which it reads.
+    /// A1: the writes must be those of the wallet's transaction over the claimed reads, and it must read all of these. An additional read
+    /// would protect a key from others' writes (K4).
     fn check(&self, transaction: &Transaction) -> Result<(), String> {
         let wallet = self.decode(&transaction.call)?;
         let values: BTreeMap<_, _> = transaction.reads.iter().map(|read| (read.key.clone(), read.value.clone())).collect();
-        match self.run(transaction.timestamp, &wallet, &values) {
+        let (run, read) = self.run_and_count(transaction.timestamp, &wallet, &values);
+        match run {
+            Run::Done(_) if read < values.len() => Err("reads: expected only those of the call".into()),
             Run::Done(ran) if ran.writes == transaction.writes => Ok(()),
             Run::Done(_) => Err("writes: expected those of the call".into()),
             Run::Needs(key) => Err(format!("reads: expected one of {}", key.account)),
@@ -129,9 +143,6 @@ pub fn genesis(changes: &Changes) -> BTreeMap<Key, Value> {
 pub fn account(values: &BTreeMap<Key, Value>, address: &Address) -> Option<corniche_types::Account> {
     Claims::new(values).account(address)
 }
-
-/// Maximum number of values that a transaction may read.
-pub const MAX_READS: usize = MAX_KEYS;
 
 /// Hash of a wallet's transaction.
 pub fn hash(raw: &Bytes) -> B256 {

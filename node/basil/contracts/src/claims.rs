@@ -5,28 +5,42 @@ use corniche_basil::shards::Key;
 use corniche_basil::transaction::Value;
 use corniche_state::{AccountCode, StateView};
 use corniche_types::{Account, Address, B256, Bytes, keccak256};
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Values by key. A read of another key interrupts the run: its result does not count, and the key must be read first.
 pub struct Claims<'a> {
     values: &'a BTreeMap<Key, Value>,
     missing: OnceLock<Key>,
+    /// Keys that were read.
+    read: Mutex<BTreeSet<Key>>,
 }
 
 impl<'a> Claims<'a> {
     pub fn new(values: &'a BTreeMap<Key, Value>) -> Self {
-        Self { values, missing: OnceLock::new() }
+        Self { values, missing: OnceLock::new(), read: Mutex::default() }
     }
 
-    /// The first key that was read and is not there. Later ones may follow from a wrong value.
+    /// Number of values that were read.
+    pub fn read_count(&self) -> usize {
+        self.read().len()
+    }
+
+    fn read(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first key without a usable value: not read yet, or code that is not its hash's. Later ones may follow from a wrong value.
     pub fn missing(&self) -> Option<&Key> {
         self.missing.get()
     }
 
     fn value(&self, key: Key) -> &Value {
         match self.values.get(&key) {
-            Some(value) => value,
+            Some(value) => {
+                self.read().insert(key);
+                value
+            }
             None => {
                 self.missing.get_or_init(|| key);
                 &None

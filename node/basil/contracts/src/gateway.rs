@@ -3,18 +3,18 @@
 //! An aborted transaction is tried again with a new timestamp, after a random back-off (P4). A nonce that is too high waits for the
 //! ones before it.
 
-use crate::chain::{Chain, MAX_READS, Run, hash};
+use crate::chain::{Chain, Run, hash};
 use corniche_basil::attestation::Decision;
 use corniche_basil::certificate::Decided;
 use corniche_basil::client::{Client, Output as ClientOutput, backoff_ms};
 use corniche_basil::message::{Message, Peer};
 use corniche_basil::shards::Key;
 use corniche_basil::shared::Shared;
-use corniche_basil::transaction::{Timestamp, TransactionId, Value};
+use corniche_basil::transaction::{MAX_KEYS, Timestamp, TransactionError, TransactionId, Value};
 use corniche_basil::verify::Checked;
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{B256, Bytes, Receipt, SkipReason, TimestampMs};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Maximum number of transactions at once.
@@ -32,15 +32,17 @@ pub enum GatewayError {
     Undecodable(String),
     #[error("transaction: not valid ({0:?})")]
     Invalid(SkipReason),
-    #[error("transaction: already known")]
+    #[error("gateway: {0}; make the transaction smaller, or report this")]
+    Refused(TransactionError),
+    #[error("transaction: this gateway drives it already; wait for its receipt")]
     Known,
     #[error("gateway: busy with {MAX_PENDING} transactions; try again later")]
     Busy,
-    #[error("transaction: expected at most {MAX_READS} values read and written")]
+    #[error("transaction: expected at most {MAX_KEYS} values read and written")]
     TooLarge,
     #[error("state: {0}; report this, and try again")]
     Impossible(String),
-    #[error("transaction: dropped after {MAX_ATTEMPTS} attempts, because of conflicts")]
+    #[error("transaction: dropped after {MAX_ATTEMPTS} attempts, because of conflicts; submit it again")]
     Conflicts,
 }
 
@@ -79,7 +81,7 @@ pub struct Gateway {
     executing: BTreeMap<Timestamp, B256>,
     deciding: BTreeMap<TransactionId, B256>,
     /// Attempts that start later.
-    waiting: BTreeMap<(TimestampMs, B256), ()>,
+    waiting: BTreeSet<(TimestampMs, B256)>,
     random: u64,
     outputs: VecDeque<Output>,
 }
@@ -102,7 +104,7 @@ impl Gateway {
             pending: BTreeMap::new(),
             executing: BTreeMap::new(),
             deciding: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             random: seed | 1,
             outputs: VecDeque::new(),
         }
@@ -137,9 +139,8 @@ impl Gateway {
     /// Runs timers.
     pub fn tick(&mut self, now: TimestampMs) {
         self.client.tick(now);
-        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
-            let (_, hash) = *first.key();
-            first.remove();
+        while let Some((_, hash)) = self.waiting.first().copied().filter(|(at, _)| *at <= now) {
+            self.waiting.pop_first();
             self.start(now, hash);
         }
         self.drain(now);
@@ -147,7 +148,7 @@ impl Gateway {
 
     /// Time of the next [`Self::tick`].
     pub fn deadline(&self) -> Option<TimestampMs> {
-        let waiting = self.waiting.first_key_value().map(|((at, _), ())| *at);
+        let waiting = self.waiting.first().map(|(at, _)| *at);
         [waiting, self.client.deadline()].into_iter().flatten().min()
     }
 
@@ -177,9 +178,17 @@ impl Gateway {
 
     /// Runs the transaction as far as its values go.
     fn run(&mut self, now: TimestampMs, timestamp: Timestamp, hash: B256) {
-        let Some(pending) = self.pending.get_mut(&hash) else { return };
+        let Some(pending) = self.pending.get_mut(&hash) else {
+            // Another gateway's proposal of this transaction committed while this attempt was reading.
+            self.executing.remove(&timestamp);
+            return self.client.abandon(timestamp);
+        };
         match self.chain.run(timestamp, &pending.transaction, &pending.values) {
-            Run::Needs(_) if pending.values.len() >= MAX_READS => self.give_up(timestamp, hash, GatewayError::TooLarge),
+            Run::Needs(_) if pending.values.len() >= MAX_KEYS => self.give_up(timestamp, hash, GatewayError::TooLarge),
+            Run::Needs(key) if pending.values.contains_key(&key) => {
+                let text = format!("code at {} differs from its hash", key.account);
+                self.give_up(timestamp, hash, GatewayError::Impossible(text));
+            }
             Run::Needs(key) => self.client.read(now, timestamp, key),
             Run::Impossible(fault) => self.give_up(timestamp, hash, GatewayError::Impossible(fault)),
             Run::Invalid(SkipReason::NonceTooHigh) => self.later(now, timestamp, hash, SkipReason::NonceTooHigh),
@@ -196,7 +205,7 @@ impl Gateway {
                 self.executing.remove(&timestamp);
                 match self.client.commit(now, timestamp, ran.writes, call) {
                     Ok(id) => _ = self.deciding.insert(id, hash),
-                    Err(_) => self.drop_pending(hash, GatewayError::TooLarge),
+                    Err(error) => self.drop_pending(hash, GatewayError::Refused(error)),
                 }
             }
         }
@@ -221,7 +230,7 @@ impl Gateway {
             return self.drop_pending(hash, error);
         }
         let wait = 1 + self.draw() % backoff_ms(attempts);
-        self.waiting.insert((TimestampMs(now.0 + wait), hash), ());
+        self.waiting.insert((TimestampMs(now.0 + wait), hash));
     }
 
     fn drop_pending(&mut self, hash: B256, error: GatewayError) {

@@ -55,7 +55,7 @@ fn encode<T: BorshSerialize>(content: &T) -> Value {
     Some(borsh::to_vec(content).expect("writing into memory cannot fail").into())
 }
 
-/// Decodes a value; a missing or foreign one is the default. Replicas write what execution made, so foreign ones do not occur.
+/// Decodes a value; `None` if it is missing or not in this format. Only a false claim has another format.
 fn decode<T: BorshDeserialize>(value: &Value) -> Option<T> {
     borsh::from_slice(value.as_ref()?).ok()
 }

@@ -8,7 +8,7 @@ use corniche_basil::client::Client;
 use corniche_basil::config::Config;
 use corniche_basil::message::Peer;
 use corniche_basil::shards::{ClientId, Key, ReplicaId, ShardId};
-use corniche_basil::transaction::Value;
+use corniche_basil::transaction::{Read, Value, Version};
 use corniche_basil_contracts::gateway::{GatewayError, Output};
 use corniche_basil_contracts::{Chain, Gateway, chain, keys};
 use corniche_basil_testing::doubles::{LIES, Liar};
@@ -362,7 +362,7 @@ fn a_gateway_finishes_what_another_one_started() {
             network.submit(2, raw);
             assert!(network.wait(hash).success, "after {steps}");
         }
-        // The same nonce again is refused.
+        // Another transaction with this nonce is refused.
         network.nonces.insert(0, 0);
         let other = network.send(2, 0, TxKind::Call(wallet(2).address()), 5, vec![]);
         network.run_until(|network| network.dropped.contains_key(&other));
@@ -391,6 +391,10 @@ fn replicas_execute_the_call_again() {
     let mut fewer = honest.clone();
     fewer.reads.pop();
     assert!(chain.check(&fewer).unwrap_err().contains("reads"));
+    let mut more = honest.clone();
+    more.reads.push(Read { key: keys::balance_key(Address::repeat_byte(0xff)), version: Version::GENESIS, value: None });
+    more.reads.sort_by(|a, b| a.key.cmp(&b.key));
+    assert!(chain.check(&more).unwrap_err().contains("only those"));
     let mut other = honest;
     other.call = Bytes::from_static(b"no transaction");
     assert!(chain.check(&other).is_err());
