@@ -83,7 +83,7 @@ pub enum CertificateError {
     Signature(ReplicaId),
     #[error("certificate: expected statements of one decision of this transaction by involved shards")]
     Foreign,
-    #[error("certificate: the other transaction is not committed, or does not conflict")]
+    #[error("certificate: expected a transaction that forbids this one")]
     NoConflict,
 }
 
@@ -116,7 +116,7 @@ impl Decided {
     /// Checks the transaction and the proof.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing proof.
     pub fn check(&self, checker: &mut Checker) -> Result<(), CertificateError> {
         let id = check_transaction(&self.transaction, checker)?;
         let involved = self.transaction.involved(checker.shards);
@@ -150,7 +150,7 @@ impl Proposal {
     /// Checks the transaction and that its votes allow the decision (P1, W1).
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing proof.
     pub fn check(&self, checker: &mut Checker) -> Result<(), CertificateError> {
         let id = check_transaction(&self.transaction, checker)?;
         let involved = self.transaction.involved(checker.shards);

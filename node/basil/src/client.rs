@@ -148,7 +148,8 @@ impl Client {
     /// Asks `count` replicas; which ones depends on the timestamp, so that load spreads.
     fn send_read(&mut self, timestamp: Timestamp, key: &Key, count: usize) {
         let shard = self.shards.shard_of(key);
-        let first = usize::try_from(timestamp.time_us % self.shards.all() as u64).expect("fewer than n");
+        let spread = timestamp.time_us / 1_000 + timestamp.time_us % 1_000;
+        let first = usize::try_from(spread % self.shards.all() as u64).expect("fewer than n");
         let replicas: Vec<_> = self.shards.replicas(shard).collect();
         for replica in replicas.iter().cycle().skip(first).take(count) {
             let message = Message::Read { timestamp, key: key.clone() };

@@ -1,8 +1,8 @@
-//! Parameters. The genesis contains those of replicas.
+//! Parameters of replicas and clients. All replicas of a chain must have equal ones.
 
 use crate::attestation::MAX_REPLIES;
 
-/// Parameters of replicas and clients. Switches are for tests and figures.
+/// Times are in ms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// δ: a replica ignores reads, and votes Abort, for timestamps that are further ahead of its clock, ms (Y1, K1). It affects
@@ -21,9 +21,9 @@ pub struct Config {
     pub max_reading: usize,
     /// Undecided transactions that one peer brought to a replica; it takes no further ones from this peer.
     pub max_open: usize,
-    /// Clients that hear about a decision of a fallback.
+    /// Peers that get the vote and the decisions of a fallback, for each transaction.
     pub max_interested: usize,
-    /// Transactions about which a member of the shard sent only elections; the oldest is forgotten beyond.
+    /// Elections that a leader keeps of each member; the oldest is forgotten beyond.
     pub max_elections: usize,
     /// A replica asks for an unknown transaction again after this time, ms.
     pub fetch_ms: u64,
@@ -35,6 +35,9 @@ pub struct Config {
     pub close_ms: u64,
     /// It does so this long after the watermark, ms. Transactions that take longer to reach it abort.
     pub close_after_ms: u64,
+    /// A replica keeps old versions and decided transactions for this long below its complete prefix, ms. It neither serves reads below
+    /// nor votes there, and cannot help another replica that was away for longer.
+    pub keep_ms: u64,
     /// Patience of a client with 4f + 1 votes of a shard for the rest of them, ms (P1).
     pub fast_path_ms: u64,
     /// A client sends a message without enough replies again after this time, ms; it doubles.
@@ -60,6 +63,7 @@ impl Default for Config {
             view_ms: 200,
             close_ms: 1_000,
             close_after_ms: 3_000,
+            keep_ms: 600_000,
             fast_path_ms: 10,
             resend_ms: 500,
             recover_ms: 100,

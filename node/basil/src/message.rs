@@ -28,7 +28,7 @@ pub struct Versioned {
 /// The newest committed value below a timestamp.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Committed {
-    /// Never written since the genesis: valid if f + 1 replicas say so.
+    /// Never written since the genesis: valid with f + 1 equal replies.
     Genesis(Value),
     /// Proven by the transaction that wrote it.
     Written(Shared<Decided>),

@@ -25,4 +25,6 @@ pub enum Record {
     Decided(Shared<Decided>),
     /// The watermark is closed.
     Closed { below_us: u64 },
+    /// Everything below is decided, and known here.
+    Complete { below_us: u64 },
 }

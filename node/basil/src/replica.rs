@@ -8,6 +8,7 @@
 
 mod closing;
 mod fallback;
+mod prefix;
 mod prepare;
 mod replies;
 
@@ -24,6 +25,7 @@ use crate::versions::Versions;
 pub use closing::{MAX_LISTED, list_hash};
 use corniche_types::TimestampMs;
 use fallback::Elections;
+use prefix::Prefix;
 pub use prepare::MAX_DEPTH;
 use prepare::Phase;
 use replies::Replies;
@@ -69,7 +71,7 @@ pub enum Output {
     Decided(Shared<Decided>),
 }
 
-/// What a replica is built from.
+/// Everything that a replica is built from.
 pub struct Setup {
     pub config: Config,
     pub shards: Arc<Shards>,
@@ -78,6 +80,8 @@ pub struct Setup {
     pub program: Arc<dyn Program>,
     /// Values of this shard in the genesis.
     pub genesis: Vec<(Key, Value)>,
+    /// Time of the genesis, µs: no transaction is before it.
+    pub genesis_us: u64,
     /// Everything persisted before, in order.
     pub records: Vec<Record>,
 }
@@ -95,6 +99,7 @@ pub struct Replica {
     by_timestamp: BTreeMap<Timestamp, TransactionId>,
     /// All known transactions in the serial order.
     timeline: BTreeSet<(Timestamp, TransactionId)>,
+    genesis_us: u64,
     /// The closed watermark, µs.
     closed_us: u64,
     /// Known transactions without a decision, in the same order.
@@ -102,6 +107,7 @@ pub struct Replica {
     /// The transaction about which others were asked last.
     audited: Option<(Timestamp, TransactionId)>,
     audit_at: TimestampMs,
+    prefix: Prefix,
     /// Number of undecided transactions that each peer brought.
     open: BTreeMap<Peer, usize>,
     /// Transactions in [`Phase::Parked`], by the time of their next fetch.
@@ -136,7 +142,7 @@ struct Entry {
 impl Replica {
     /// Builds a replica from its records.
     pub fn new(now: TimestampMs, setup: Setup) -> Self {
-        let Setup { config, shards, id, signer, program, genesis, records } = setup;
+        let Setup { config, shards, id, signer, program, genesis, genesis_us, records } = setup;
         let mut versions = Versions::default();
         for (key, value) in genesis {
             versions.insert_genesis(key, value);
@@ -152,7 +158,9 @@ impl Replica {
             transactions: BTreeMap::new(),
             by_timestamp: BTreeMap::new(),
             timeline: BTreeSet::new(),
-            closed_us: 0,
+            genesis_us,
+            closed_us: genesis_us,
+            prefix: Prefix::new(genesis_us),
             open: BTreeMap::new(),
             undecided: BTreeSet::new(),
             audited: None,
@@ -195,14 +203,19 @@ impl Replica {
                 self.apply(id, decided);
             }
             Record::Closed { below_us } => self.closed_us = self.closed_us.max(below_us),
+            Record::Complete { below_us } => {
+                self.prefix.complete_us = below_us;
+                self.prune(below_us.saturating_sub(self.config.keep_ms.saturating_mul(1_000)));
+            }
         }
     }
 
     /// Continues transactions that were prepared without a vote.
     fn resume(&mut self, now: TimestampMs) {
-        self.outputs.clear();
-        let is_waiting = |(id, entry): (&TransactionId, &Entry)| matches!(entry.phase, Phase::Waiting(_)).then_some(*id);
-        let waiting: Vec<_> = self.transactions.iter().filter_map(is_waiting).collect();
+        let is_waiting =
+            |id: &TransactionId| self.transactions.get(id).is_some_and(|entry| matches!(entry.phase, Phase::Waiting(_)));
+        // In the serial order, so that the depth of each writer is known before its readers'.
+        let waiting: Vec<_> = self.undecided.iter().map(|(_, id)| *id).filter(is_waiting).collect();
         for id in waiting {
             self.wait_again(now, id);
         }
@@ -233,10 +246,17 @@ impl Replica {
     /// Time of the next [`Input::Deadline`].
     pub fn deadline(&self) -> Option<TimestampMs> {
         let reading = (self.versions.reading_count() > 0).then_some(self.expire_at);
-        [self.replies.deadline(), self.fetch_deadline(), self.close_deadline(), self.audit_deadline(), reading]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.replies.deadline(),
+            self.fetch_deadline(),
+            self.close_deadline(),
+            self.audit_deadline(),
+            self.prefix_deadline(),
+            reading,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn receive(&mut self, now: TimestampMs, from: Peer, message: Message, views: &BTreeMap<ReplicaId, View>) {
@@ -258,14 +278,17 @@ impl Replica {
                 }
             }
             Message::AskClosed { from_us, below_us } => self.report_closed(now, from, from_us, below_us),
+            Message::Closed { closed, transactions } => {
+                self.receive_closed(now, closed.replica, &closed.statement, transactions);
+            }
             // Replies to clients.
-            Message::ReadReply { .. } | Message::Vote { .. } | Message::Logged(_) | Message::Closed { .. } => {}
+            Message::ReadReply { .. } | Message::Vote { .. } | Message::Logged(_) => {}
         }
     }
 
     /// Y1 to Y3.
     fn read(&mut self, now: TimestampMs, from: Peer, timestamp: Timestamp, key: Key) {
-        if timestamp.is_ahead_of(now, self.config.delta_ms) || !self.owns(&key) {
+        if timestamp.is_ahead_of(now, self.config.delta_ms) || self.is_pruned(timestamp) || !self.owns(&key) {
             return;
         }
         if self.config.protect_readers {
@@ -281,7 +304,9 @@ impl Replica {
 
     /// A certificate ends everything about its transaction (W2).
     fn receive_writeback(&mut self, now: TimestampMs, from: Peer, decided: Shared<Decided>) {
-        if !decided.transaction.involved(&self.shards).contains(&self.id.shard) {
+        let is_known = self.transactions.contains_key(&decided.transaction.id(&self.shards));
+        let is_pruned = self.is_pruned(decided.transaction.timestamp) && !is_known;
+        if is_pruned || !decided.transaction.involved(&self.shards).contains(&self.id.shard) {
             return;
         }
         let id = self.learn_from(Some(from), &decided.transaction);
@@ -291,6 +316,7 @@ impl Replica {
         self.replies.record(now, &self.config, Record::Decided(decided.clone()));
         self.apply(id, decided.clone());
         self.outputs.push_back(Output::Decided(decided));
+        self.note_decided(now, id);
     }
 
     /// Applies a decision to the versions, and wakes the transactions that waited for it.
@@ -319,6 +345,10 @@ impl Replica {
         let introducer = entry.introducer.take();
         self.wake(id);
         self.entry(id).dependents.clear();
+        self.release_quota(introducer);
+    }
+
+    fn release_quota(&mut self, introducer: Option<Peer>) {
         if let Some(peer) = introducer
             && let Some(count) = self.open.get_mut(&peer)
         {
@@ -327,6 +357,17 @@ impl Replica {
                 self.open.remove(&peer);
             }
         }
+    }
+
+    /// Forgets a transaction that cannot commit any more.
+    fn drop_dead(&mut self, id: TransactionId, transaction: &SignedTransaction) {
+        self.versions.abort(id, transaction);
+        self.wake(id);
+        self.undecided.remove(&(transaction.timestamp, id));
+        self.unpark(id);
+        self.forget_unknown_writers(id, transaction);
+        let introducer = self.transactions.remove(&id).and_then(|entry| entry.introducer);
+        self.release_quota(introducer);
     }
 
     fn respond_to_fetch(&mut self, from: Peer, id: TransactionId) {
@@ -339,14 +380,16 @@ impl Replica {
         self.send(from, message);
     }
 
-    /// Remembers the transaction, without a vote. Returns `None` for one of other shards, or a new one from a peer with too many: the
-    /// owner's limit must not keep others from finishing it.
+    /// Remembers the transaction, without a vote. Returns `None` for a new one that is of other shards, below the pruned prefix, or from
+    /// a peer with too many. The owner's limit must not keep others from finishing it.
     fn learn(&mut self, from: Peer, transaction: &Shared<SignedTransaction>) -> Option<TransactionId> {
         let id = transaction.id(&self.shards);
         let is_known = self.transactions.get(&id).is_some_and(|entry| entry.transaction.is_some());
         let open = self.open.get(&from).copied().unwrap_or(0);
-        let is_acceptable =
-            is_known || open < self.config.max_open && transaction.involved(&self.shards).contains(&self.id.shard);
+        let is_acceptable = is_known
+            || open < self.config.max_open
+                && !self.is_pruned(transaction.timestamp)
+                && transaction.involved(&self.shards).contains(&self.id.shard);
         is_acceptable.then(|| self.learn_from(Some(from), transaction))
     }
 
@@ -403,8 +446,14 @@ impl Replica {
             self.expire_at = TimestampMs(now.0 + self.config.reading_ms.max(1));
         }
         self.close(now);
+        self.advance_prefix(now);
         self.fetch_again(now);
         self.audit(now);
+    }
+
+    /// Everything below this time is decided, and known here; µs.
+    pub fn complete_us(&self) -> u64 {
+        self.prefix.complete_us
     }
 
     /// Number of transactions, keys and ongoing reads in memory.

@@ -47,7 +47,7 @@ struct Reading {
     until: TimestampMs,
 }
 
-/// What stands in the way of a transaction.
+/// Why a transaction cannot be prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// A prepared or committed transaction (K3, K4).
@@ -214,6 +214,25 @@ impl Versions {
             self.forget_if_empty(key);
         }
         self.stop_reading(timestamp);
+    }
+
+    /// Removes the committed writes of a key below a committed one. Returns their writers.
+    pub fn supersede(&mut self, key: &Key, by: Timestamp) -> Vec<TransactionId> {
+        let Some(item) = self.keys.get_mut(key) else { return Vec::new() };
+        let older: Vec<_> = item.writes.range(..by).filter(|(_, written)| written.is_committed).map(|(at, _)| *at).collect();
+        older.into_iter().filter_map(|at| item.writes.remove(&at)).map(|written| written.writer).collect()
+    }
+
+    /// Removes the reads of a committed transaction: no write below them can come any more.
+    pub fn forget_reads(&mut self, id: TransactionId, transaction: &Transaction) {
+        for read in &transaction.reads {
+            if let Some(item) = self.keys.get_mut(&read.key)
+                && item.readers.get(&transaction.timestamp).is_some_and(|reader| reader.reader == id)
+            {
+                item.readers.remove(&transaction.timestamp);
+                self.forget_if_empty(&read.key);
+            }
+        }
     }
 
     /// The value of a version that is prepared or committed here; `None` if there is no such version.

@@ -45,6 +45,7 @@ record-voted 27403192449e47b4
 record-logged 735280dd6bfed4a4
 record-logged-unknown 24269fb7b3e188ff
 record-closed ccd6652ee5e8c62e
+record-complete 2c20f92598ffd773
 record-decided 1bbd64895e1fc4d9
 ";
 
@@ -170,6 +171,7 @@ fn records() -> Vec<(&'static str, Record)> {
         ("record-logged", logged(Some(transaction()))),
         ("record-logged-unknown", logged(None)),
         ("record-closed", Record::Closed { below_us: 6 }),
+        ("record-complete", Record::Complete { below_us: 6 }),
         ("record-decided", Record::Decided(decided(Certificate::FastCommit(vec![vote])))),
     ]
 }
@@ -190,7 +192,12 @@ fn is_frozen(message: &Message, record: &Record, statement: &Statement, certific
         Certificate::FastCommit(_) | Certificate::FastAbort(_) | Certificate::Conflict(_) | Certificate::Logged(..) => {}
     }
     match record {
-        Record::Prepared(_) | Record::Voted { .. } | Record::Logged { .. } | Record::Decided(_) | Record::Closed { .. } => true,
+        Record::Prepared(_)
+        | Record::Voted { .. }
+        | Record::Logged { .. }
+        | Record::Decided(_)
+        | Record::Closed { .. }
+        | Record::Complete { .. } => true,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What one lying client, or bad luck, must not do to the others: stop a replica, freeze a key, or fill memory.
+//! Attacks of one lying client, and bad luck: no replica stops, no key freezes, and memory stays bounded.
 
 use corniche_basil::attestation::{CheckedRoots, Checker, Decision, Statement, attest};
 use corniche_basil::certificate::{Certificate, Decided, Justification, Proposal};
@@ -129,7 +129,7 @@ fn invented_writers_are_forgotten() {
     let fake = |(number, key): (u64, Key)| Read {
         key,
         version: Version {
-            timestamp: Timestamp { time_us: 5, client: client_id(9) },
+            timestamp: Timestamp { time_us: START * 1_000 + 5, client: client_id(9) },
             writer: B256::left_padding_from(&(number + 7).to_be_bytes()),
         },
         value: None,

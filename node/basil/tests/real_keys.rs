@@ -63,7 +63,7 @@ fn decide(shards: &Arc<Shards>, keys: &[Key]) -> Shared<Decided> {
     let start = |id: ReplicaId| {
         let signer = Arc::new(RealSigner(secret(id)));
         let (config, shards, program) = (config.clone(), Arc::clone(shards), Arc::new(Mixer));
-        Replica::new(NOW, Setup { config, shards, id, signer, program, genesis: vec![], records: vec![] })
+        Replica::new(NOW, Setup { config, shards, id, signer, program, genesis: vec![], genesis_us: 0, records: vec![] })
     };
     let all = shards.ids().flat_map(|shard| shards.replicas(shard));
     let mut replicas: BTreeMap<_, _> = all.map(|id| (id, (start(id), verifier()))).collect();

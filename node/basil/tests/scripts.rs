@@ -69,7 +69,7 @@ impl Script {
         let signer = Arc::new(Secret(*world.shards.key(id).unwrap()));
         let (shards, program) = (Arc::clone(&world.shards), Arc::new(Mixer));
         let config = Config { protect_readers: false, ..exact() };
-        Replica::new(now, Setup { config, shards, id, signer, program, genesis: Vec::new(), records })
+        Replica::new(now, Setup { config, shards, id, signer, program, genesis: Vec::new(), genesis_us: T, records })
     }
 
     /// The process dies, and starts from what is durable.

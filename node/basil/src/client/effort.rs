@@ -28,7 +28,7 @@ pub(super) struct Effort {
     is_divergent: bool,
     /// Missing votes are not waited for after this time. It starts when every shard has 4f + 1.
     votes_until: Option<TimestampMs>,
-    /// The same for decisions of the logging shard.
+    /// Missing decisions of the logging shard are not waited for after this time.
     logged_until: Option<TimestampMs>,
     resend_at: TimestampMs,
     resend_ms: u64,

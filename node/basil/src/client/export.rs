@@ -1,8 +1,8 @@
 //! Exports a prefix of the serial order (A5).
 //!
-//! A transaction that can still commit below a closed watermark has the Commit votes, or will have, of 2f + 1 correct replicas. Of 4f + 1
-//! that closed it, f + 1 correct ones are among these, and list it. So what fewer list never commits, and liars alone list nothing. Every
-//! exporter gets the same result, whichever 4f + 1 it asked.
+//! A transaction that can still commit below a closed watermark has the Commit votes, or will have, of 2f + 1 correct replicas. Among any
+//! 4f + 1 replicas that closed it, f + 1 correct ones list it. So a transaction that fewer list never commits, and liars alone list
+//! nothing. Every exporter gets the same result.
 
 use super::{Client, Output};
 use crate::attestation::Decision;
@@ -46,7 +46,8 @@ impl Export {
 
 impl Client {
     /// Collects all committed transactions with timestamps from `from_us` to below `below_us`, which must be a closed watermark or
-    /// become one. The result is [`Output::Exported`]. Returns false if there are too many exports.
+    /// become one. The result is [`Output::Exported`]. Returns false if there are too many exports, or one up to `below_us` is in
+    /// progress.
     pub fn export(&mut self, now: TimestampMs, from_us: u64, below_us: u64) -> bool {
         if self.exports.len() >= MAX_EXPORTS || self.exports.contains_key(&below_us) {
             return false;
@@ -55,6 +56,11 @@ impl Client {
         self.exports.insert(below_us, Export { from_us, lists, candidates, settled, resend_at: now });
         self.repeat_exports(now);
         true
+    }
+
+    /// Gives up an export.
+    pub fn cancel_export(&mut self, below_us: u64) {
+        self.exports.remove(&below_us);
     }
 
     /// Asks the shards that did not respond, and about transactions that are not decided.

@@ -5,6 +5,7 @@ use super::{Entry, Replica};
 use crate::attestation::{Decision, Statement};
 use crate::message::Peer;
 use crate::record::Record;
+use crate::replica::prefix::position;
 use crate::replica::prepare::Phase;
 use crate::shards::Shards;
 use crate::transaction::{Timestamp, TransactionId};
@@ -45,21 +46,24 @@ impl Replica {
     /// Lists what may be, or become, committed in a range: committed transactions, and those with a Commit vote or a prepared
     /// record here. Later lists of a range differ by decisions only, so nothing about them is stored.
     pub(super) fn report_closed(&mut self, now: TimestampMs, to: Peer, from_us: u64, below_us: u64) {
-        if below_us > self.closed_us || from_us >= below_us {
+        if below_us > self.closed_us || from_us >= below_us || from_us.max(self.genesis_us) < self.prefix.pruned_us {
             return;
         }
-        let may_commit = |entry: &Entry| match &entry.decided {
-            Some(decided) => decided.decision() == Decision::Commit,
-            None => matches!(entry.phase, Phase::Waiting(_) | Phase::Voted { vote: Decision::Commit, .. }),
-        };
-        let at = |time_us: u64| (Timestamp { time_us, client: B256::ZERO }, TransactionId::ZERO);
-        let range = self.timeline.range(at(from_us)..at(below_us));
-        let transactions: Vec<_> =
-            range.map(|(_, id)| *id).filter(|id| self.transactions.get(id).is_some_and(may_commit)).collect();
+        let transactions = self.may_commit(from_us, below_us);
         if transactions.len() > MAX_LISTED {
             return;
         }
         let list = list_hash(&self.shards, &transactions);
         self.reply_listed(now, to, Statement::Closed { from_us, below_us, list }, transactions);
+    }
+
+    /// Transactions of a range that are committed, or may become so.
+    pub(super) fn may_commit(&self, from_us: u64, below_us: u64) -> Vec<TransactionId> {
+        let may_commit = |entry: &Entry| match &entry.decided {
+            Some(decided) => decided.decision() == Decision::Commit,
+            None => matches!(entry.phase, Phase::Waiting(_) | Phase::Voted { vote: Decision::Commit, .. }),
+        };
+        let range = self.timeline.range(position(from_us)..position(below_us.max(from_us)));
+        range.map(|(_, id)| *id).filter(|id| self.transactions.get(id).is_some_and(may_commit)).collect()
     }
 }

@@ -177,7 +177,8 @@ impl Replica {
 
     /// DecFb (F7). A second one of the same view changes nothing (pitfall 6).
     pub(super) fn receive_decide(&mut self, now: TimestampMs, id: TransactionId, decision: Decision, view: View) {
-        let Some(entry) = self.transactions.get_mut(&id).filter(|entry| entry.decided.is_none()) else { return };
+        let is_open = |entry: &&mut super::Entry| entry.decided.is_none() && entry.transaction.is_some();
+        let Some(entry) = self.transactions.get_mut(&id).filter(is_open) else { return };
         let state = &mut entry.fallback;
         let is_newer = state.logged.is_none_or(|(_, decision_view)| view > decision_view);
         if view < state.current_view || !is_newer {

@@ -44,7 +44,7 @@ pub(super) enum Phase {
 enum Source {
     Committed,
     Prepared(TransactionId),
-    /// Nothing can be said before more is known about the writer.
+    /// The writer is unknown, or not prepared here.
     Missing(TransactionId),
     /// Aborted, or it did not write that value.
     False,
@@ -201,7 +201,7 @@ impl Replica {
             transaction.timestamp == read.version.timestamp && transaction.written(&read.key) == Some(&read.value)
         };
         match entry.and_then(|entry| entry.transaction.as_ref()) {
-            _ if is_decided => Source::False,
+            _ if is_decided || self.is_pruned(read.version.timestamp) => Source::False,
             Some(transaction) if !writes_it(transaction) => Source::False,
             _ => Source::Missing(writer),
         }
@@ -218,7 +218,7 @@ impl Replica {
             return;
         }
         let fetch_at = TimestampMs(now.0 + self.config.fetch_ms.max(1));
-        self.entry(id).phase = Phase::Parked { missing, fetch_at, fetches: 0 };
+        self.entry(id).phase = Phase::Parked { missing, fetch_at, fetches: 1 };
         self.parked.insert((fetch_at, id));
         self.fetch_missing(id);
     }

@@ -10,6 +10,9 @@ use corniche_types::TimestampMs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Maximum number of replies that wait for their signature or for the disk.
+const MAX_WAITING: usize = 65_536;
+
 /// Replies that wait for their signature.
 pub(super) struct Replies {
     records: Vec<Record>,
@@ -61,19 +64,24 @@ impl Replica {
         self.wait(now, Reply { to, statement, conflict, listed: Vec::new() });
     }
 
-    /// The same, with the transactions of a closed watermark.
+    /// As `reply`, with the transactions of a closed watermark.
     pub(super) fn reply_listed(&mut self, now: TimestampMs, to: Peer, statement: Statement, listed: Vec<TransactionId>) {
         self.wait(now, Reply { to: vec![to], statement, conflict: None, listed });
     }
 
+    /// Beyond the limit the reply is dropped: those who asked ask again.
     fn wait(&mut self, now: TimestampMs, reply: Reply) {
+        let writing: usize = self.replies.writing.values().map(Vec::len).sum();
+        let is_list_waiting = |other: &Reply| !reply.listed.is_empty() && !other.listed.is_empty() && other.to == reply.to;
+        if self.replies.waiting.len() + writing >= MAX_WAITING || self.replies.waiting.iter().any(is_list_waiting) {
+            return;
+        }
         self.replies.waiting.push(reply);
         let due = TimestampMs(now.0 + self.config.reply_delay_ms);
         self.replies.due.get_or_insert(due);
     }
 
-    /// Starts a batch if enough replies wait, or the oldest waited long enough. Records without replies are written with the next
-    /// batch, or when as many wait.
+    /// Starts a batch if enough replies or records wait, or the oldest waited `reply_delay_ms`.
     pub(super) fn flush(&mut self, now: TimestampMs) {
         let batch = self.config.batch();
         loop {

@@ -23,7 +23,7 @@ pub fn check(shards: &Shards, decided: &[Shared<Decided>]) -> Result<History, St
     check_from(shards, decided, &BTreeMap::new(), &crate::Mixer)
 }
 
-/// The same with another program, and values in the genesis.
+/// As [`check`], with another program and values in the genesis.
 pub fn check_from(
     shards: &Shards,
     decided: &[Shared<Decided>],

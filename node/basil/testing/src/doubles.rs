@@ -23,7 +23,7 @@ pub enum Lie {
     VoteBoth,
     /// Invents values and versions.
     InventVersions,
-    /// Says that nothing was ever written.
+    /// Replies that no key was ever written.
     StaleReads,
     /// Claims another decision, to some.
     LogBoth,

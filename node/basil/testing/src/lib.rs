@@ -200,7 +200,7 @@ impl World {
         Self::with_program(shards, clients, config, seed, Arc::new(Mixer), BTreeMap::new())
     }
 
-    /// The same with another program and values in the genesis.
+    /// As [`World::new`], with another program and values in the genesis.
     pub fn with_program(
         shards: u16,
         clients: u8,
@@ -279,6 +279,8 @@ impl World {
             signer: Arc::new(Secret(*self.shards.key(id).unwrap())),
             program: Arc::clone(&self.program),
             genesis,
+            // Clocks of clients may be late.
+            genesis_us: (START - 1_000) * 1_000,
             records: self.replicas[&id].disk.clone(),
         };
         let now = self.replica_time(id);

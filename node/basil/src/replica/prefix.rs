@@ -1,0 +1,177 @@
+//! The complete prefix of a replica, and what may be forgotten below it (pitfall 17).
+//!
+//! Votes and certificates may be lost on the way to a replica. Below a closed watermark the replica asks the others of its shard for
+//! their lists, and for the certificates that it lacks. As soon as it has all of them, its prefix is complete: nothing else can
+//! commit there ([`Client::export`](crate::client::Client::export) has the proof). After a while it keeps the newest committed version of
+//! each key below it only.
+
+use super::{Entry, Replica};
+use crate::attestation::{Decision, Statement};
+use crate::message::{MAX_FETCHED, Message, Peer};
+use crate::record::Record;
+use crate::shards::ReplicaId;
+use crate::transaction::{Timestamp, TransactionId};
+use corniche_types::{B256, TimestampMs};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a replica knows of the range above its complete prefix.
+pub(super) struct Prefix {
+    /// Everything below is decided, and known here; µs.
+    pub(super) complete_us: u64,
+    /// Below, only the newest committed versions are kept; µs.
+    pub(super) pruned_us: u64,
+    collecting: Option<Collecting>,
+    /// Number of keys of which each transaction below `pruned_us` wrote the newest version.
+    pinned: BTreeMap<TransactionId, usize>,
+}
+
+impl Prefix {
+    /// Before the genesis there is nothing.
+    pub(super) fn new(genesis_us: u64) -> Self {
+        Self { complete_us: genesis_us, pruned_us: genesis_us, collecting: None, pinned: BTreeMap::new() }
+    }
+}
+
+struct Collecting {
+    below_us: u64,
+    lists: BTreeMap<ReplicaId, Vec<TransactionId>>,
+    /// Transactions that may have committed, and whose certificates are missing here. `None` before enough lists came.
+    missing: Option<BTreeSet<TransactionId>>,
+    ask_at: TimestampMs,
+}
+
+/// The first position at or after a time.
+pub(super) fn position(time_us: u64) -> (Timestamp, TransactionId) {
+    (Timestamp { time_us, client: B256::ZERO }, TransactionId::ZERO)
+}
+
+impl Replica {
+    pub(super) fn prefix_deadline(&self) -> Option<TimestampMs> {
+        self.prefix.collecting.as_ref().map(|collecting| collecting.ask_at)
+    }
+
+    /// Starts the next range, and asks for what is missing.
+    pub(super) fn advance_prefix(&mut self, now: TimestampMs) {
+        if self.prefix.collecting.is_none() && self.closed_us > self.prefix.complete_us {
+            let (lists, missing) = (BTreeMap::new(), None);
+            self.prefix.collecting = Some(Collecting { below_us: self.closed_us, lists, missing, ask_at: now });
+        }
+        let from_us = self.prefix.complete_us;
+        let next = TimestampMs(now.0 + self.config.audit_ms.max(1));
+        let Some(collecting) = self.prefix.collecting.as_mut().filter(|collecting| collecting.ask_at <= now) else { return };
+        collecting.ask_at = next;
+        match &collecting.missing {
+            None => {
+                let message = Message::AskClosed { from_us, below_us: collecting.below_us };
+                let heard: BTreeSet<_> = collecting.lists.keys().copied().collect();
+                let silent: Vec<_> = self.peers().filter(|peer| !heard.contains(peer)).collect();
+                for peer in silent {
+                    self.send(Peer::Replica(peer), message.clone());
+                }
+            }
+            Some(missing) => {
+                let ids = missing.iter().take(MAX_FETCHED).copied().collect();
+                self.fetch(None, ids);
+            }
+        }
+    }
+
+    /// A list of another replica of the shard.
+    pub(super) fn receive_closed(
+        &mut self,
+        now: TimestampMs,
+        replica: ReplicaId,
+        statement: &Statement,
+        ids: Vec<TransactionId>,
+    ) {
+        let Statement::Closed { from_us, below_us, .. } = *statement else { return };
+        let own = self.may_commit(from_us, below_us);
+        let (reachable, validity) = (self.shards.reachable(), self.shards.validity());
+        let is_expected = replica.shard == self.id.shard && from_us == self.prefix.complete_us;
+        let Some(collecting) = self.prefix.collecting.as_mut().filter(|one| is_expected && one.below_us == below_us) else {
+            return;
+        };
+        if collecting.missing.is_some() {
+            return;
+        }
+        let distinct: BTreeSet<_> = ids.into_iter().collect();
+        collecting.lists.insert(replica, distinct.into_iter().collect());
+        collecting.lists.insert(self.id, own);
+        if collecting.lists.len() < reachable {
+            return;
+        }
+        let mut counts: BTreeMap<TransactionId, usize> = BTreeMap::new();
+        for id in collecting.lists.values().flatten() {
+            *counts.entry(*id).or_default() += 1;
+        }
+        let is_decided = |id: &TransactionId| self.transactions.get(id).is_some_and(|entry| entry.decided.is_some());
+        let missing =
+            counts.into_iter().filter(|(id, count)| *count >= validity && !is_decided(id)).map(|(id, _)| id).collect();
+        (collecting.missing, collecting.ask_at) = (Some(missing), now);
+        self.finish_prefix(now);
+    }
+
+    /// A transaction is decided here.
+    pub(super) fn note_decided(&mut self, now: TimestampMs, id: TransactionId) {
+        if let Some(Collecting { missing: Some(missing), .. }) = &mut self.prefix.collecting
+            && missing.remove(&id)
+        {
+            self.finish_prefix(now);
+        }
+    }
+
+    fn finish_prefix(&mut self, now: TimestampMs) {
+        let is_complete = |collecting: &mut Collecting| collecting.missing.as_ref().is_some_and(BTreeSet::is_empty);
+        let Some(Collecting { below_us, .. }) = self.prefix.collecting.take_if(is_complete) else { return };
+        self.prefix.complete_us = below_us;
+        self.replies.record(now, &self.config, Record::Complete { below_us });
+        self.prune(below_us.saturating_sub(self.config.keep_ms.saturating_mul(1_000)));
+    }
+
+    /// True for a transaction about which everything is forgotten: a second vote could differ from the first.
+    pub(super) fn is_pruned(&self, timestamp: Timestamp) -> bool {
+        timestamp.time_us < self.prefix.pruned_us
+    }
+
+    /// Forgets what is below a time, except the newest committed version of each key.
+    pub(super) fn prune(&mut self, below_us: u64) {
+        if below_us <= self.prefix.pruned_us {
+            return;
+        }
+        self.prefix.pruned_us = below_us;
+        let old: Vec<_> = self.timeline.range(..position(below_us)).copied().collect();
+        for (timestamp, id) in old {
+            self.timeline.remove(&(timestamp, id));
+            self.by_timestamp.remove(&timestamp);
+            let Some(Entry { transaction: Some(transaction), decided, .. }) = self.transactions.get(&id) else { continue };
+            let (transaction, decided) = (transaction.clone(), decided.clone());
+            if decided.is_none_or(|decided| decided.decision() == Decision::Abort) {
+                // Below a complete prefix, what is not committed here cannot commit.
+                self.drop_dead(id, &transaction);
+                continue;
+            }
+            self.versions.forget_reads(id, &transaction);
+            let mut keys = 0;
+            for write in transaction.writes.iter().filter(|write| self.owns(&write.key)).collect::<Vec<_>>() {
+                keys += 1;
+                for writer in self.versions.supersede(&write.key, timestamp) {
+                    self.unpin(writer);
+                }
+            }
+            if keys == 0 {
+                self.transactions.remove(&id);
+            } else {
+                self.prefix.pinned.insert(id, keys);
+            }
+        }
+    }
+
+    fn unpin(&mut self, writer: TransactionId) {
+        let Some(keys) = self.prefix.pinned.get_mut(&writer) else { return };
+        *keys -= 1;
+        if *keys == 0 {
+            self.prefix.pinned.remove(&writer);
+            self.transactions.remove(&writer);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Complete prefixes: replicas find what they missed, and forget what nobody needs any more.
+
+use corniche_basil::attestation::Decision;
+use corniche_basil::config::Config;
+use corniche_basil::message::{Message, Peer};
+use corniche_basil::replica::Replica;
+use corniche_basil::shards::{Key, ReplicaId, ShardId};
+use corniche_basil_testing::doubles::{LIES, Liar};
+use corniche_basil_testing::workload::{Shape, Workload};
+use corniche_basil_testing::{World, checker, client_id, exact, unwritten};
+use std::sync::Arc;
+
+const ALICE: u8 = 0;
+
+fn config() -> Config {
+    Config { close_ms: 1_000, close_after_ms: 500, keep_ms: 2_000, audit_ms: 200, ..exact() }
+}
+
+fn commit(world: &mut World, client: u8, keys: &[Key], salt: u64) {
+    let timestamp = world.execute(client_id(client), keys);
+    let id = world.commit(client_id(client), timestamp, keys, salt);
+    assert_eq!(world.wait(client_id(client), id).0, Decision::Commit);
+}
+
+fn footprints(world: &World) -> Vec<usize> {
+    world.replicas.values().map(|node| node.replica.as_ref().map_or(0, Replica::footprint)).collect()
+}
+
+#[test]
+fn memory_follows_the_number_of_keys() {
+    let mut world = World::new(2, 1, config(), 1);
+    let keys = world.keys_on_each_shard();
+    for salt in 0..400 {
+        commit(&mut world, ALICE, &keys, salt);
+        world.run(100);
+    }
+    world.run(5_000);
+    // Each shard has one key, and the transaction that wrote it.
+    assert!(footprints(&world).iter().all(|footprint| *footprint <= 4), "{:?}", footprints(&world));
+    commit(&mut world, ALICE, &keys, 400);
+    world.run(5_000);
+    let history = checker::check(&world.shards, &world.decided).unwrap();
+    assert_eq!(history.commits, 401);
+}
+
+/// Pitfall 5: a second vote could differ from a forgotten one.
+#[test]
+fn nothing_is_voted_on_below_the_pruned_prefix() {
+    let mut world = World::new(1, 1, config(), 1);
+    let keys = world.keys_on(ShardId(0), 1);
+    let old = world.now * 1_000 + 1;
+    commit(&mut world, ALICE, &keys, 1);
+    world.run(10_000);
+    let votes = world.count("st1r");
+    let (_, late) = world.forge(client_id(ALICE), old, vec![unwritten(&keys[0])], &keys, 7);
+    for replica in world.all_replicas() {
+        world.post(Peer::Client(client_id(ALICE)), Peer::Replica(replica), Arc::new(Message::Prepare(late.clone())));
+    }
+    world.run(1_000);
+    assert_eq!(world.count("st1r"), votes);
+}
+
+/// A replica that heard nothing for a while has the same prefix afterwards, although a liar lists what does not exist.
+#[test]
+fn a_replica_finds_what_it_missed() {
+    for lie in LIES {
+        let mut world = World::new(1, 2, Config { keep_ms: 20_000, ..config() }, 1);
+        let missing = ReplicaId { shard: ShardId(0), member: 4 };
+        world.replicas.get_mut(&ReplicaId { shard: ShardId(0), member: 1 }).unwrap().liar = Some(Liar::new(lie));
+        world.delay = Box::new(move |_, from, to, _| {
+            let is_cut = from == Peer::Replica(missing) || to == Peer::Replica(missing);
+            (!is_cut).then_some(10)
+        });
+        let keys = world.keys_on(ShardId(0), 5);
+        let mut results = 0;
+        for salt in 0..10 {
+            // With a liar and a silent replica, f is exceeded, so some of these wait until the network is whole again.
+            let timestamp = world.execute(client_id(ALICE), &keys[..2]);
+            world.commit(client_id(ALICE), timestamp, &keys[..2], salt);
+            world.run(300);
+            results += 1;
+        }
+        world.delay = Box::new(|_, _, _, _| Some(10));
+        world.run(60_000);
+        let heard = |world: &World| {
+            let by = |id: &ReplicaId| world.replicas[id].replica.as_ref().map(Replica::complete_us);
+            by(&missing)
+        };
+        assert!(heard(&world) > Some((world.now - 5_000) * 1_000), "{lie:?}: {:?} at {}", heard(&world), world.now);
+        let history = checker::check(&world.shards, &world.decided).unwrap();
+        assert!(history.commits + history.aborts <= results);
+        // It answers reads with the newest version.
+        let newest = footprints(&world)[4];
+        assert!(newest <= 40, "{lie:?} {newest}");
+    }
+}
+
+/// Random workloads with short memory: histories stay serial, and replicas restart from their records.
+#[test]
+fn short_memory_changes_no_history() {
+    for seed in 1..6 {
+        let mut world = World::new(2, 4, Config { keep_ms: 5_000, ..config() }, seed);
+        world.delay = Box::new(|random, _, _, _| Some(1 + random.below(20)));
+        let shape = Shape { keys: 20, hot_percent: 30, hot_keys: 2, reads: 2, writes: 2 };
+        let mut workload = Workload::new(&world, shape, 60, seed);
+        workload.run(&mut world, 5_000);
+        for id in world.all_replicas().into_iter().step_by(5) {
+            world.stop_replica(id);
+            world.start_replica(id);
+        }
+        workload.run(&mut world, 600_000);
+        assert_eq!(workload.results.stuck, 0, "seed {seed}");
+        world.run(20_000);
+        checker::check(&world.shards, &world.decided).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(footprints(&world).iter().all(|footprint| *footprint <= 60), "seed {seed} {:?}", footprints(&world));
+    }
+}
