@@ -133,10 +133,13 @@ pub enum ClientLie {
     PartialPrepare,
     /// Proposes both decisions where votes allow it (equivocation).
     Equivocate,
+    /// The same, but follows the protocol in every transaction whose votes do not allow it (the paper's "real" equivocation).
+    EquivocateIfPossible,
     /// Writes what its program does not.
     WrongWrites,
 }
 
+/// The lies of seeded schedules.
 pub const CLIENT_LIES: [ClientLie; 5] =
     [ClientLie::StallEarly, ClientLie::StallLate, ClientLie::PartialPrepare, ClientLie::Equivocate, ClientLie::WrongWrites];
 
@@ -149,6 +152,11 @@ impl SeenVotes {
         if let Statement::Vote { id, vote: decision } = vote.statement {
             self.0.entry(id).or_default().insert((vote.replica, decision), vote.clone());
         }
+    }
+
+    /// True if the votes allow both decisions.
+    pub fn allow_both(&self, shards: &Shards, transaction: &Shared<SignedTransaction>) -> bool {
+        [Decision::Commit, Decision::Abort].iter().all(|decision| self.proposal(shards, transaction, *decision).is_some())
     }
 
     /// A justified proposal of `decision`, if the votes allow one.
@@ -199,6 +207,18 @@ pub fn distort_client(
             vec![(to, other.unwrap_or(message))]
         }
         (ClientLie::Equivocate, Message::Writeback(_) | Message::InvokeFallback { .. }) => Vec::new(),
+        (ClientLie::EquivocateIfPossible, Message::Log(proposal)) if seen.allow_both(shards, &proposal.transaction) => {
+            let decision = if random.chance(50) { Decision::Commit } else { Decision::Abort };
+            seen.proposal(shards, &proposal.transaction, decision).map(|message| (to, message)).into_iter().collect()
+        }
+        (ClientLie::EquivocateIfPossible, Message::Writeback(decided)) if seen.allow_both(shards, &decided.transaction) => {
+            Vec::new()
+        }
+        (ClientLie::EquivocateIfPossible, Message::InvokeFallback { proposal, .. })
+            if seen.allow_both(shards, &proposal.transaction) =>
+        {
+            Vec::new()
+        }
         (ClientLie::WrongWrites, Message::Prepare(signed)) => {
             let mut wrong = (**signed).clone();
             for write in &mut wrong.transaction.writes {

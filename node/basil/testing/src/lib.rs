@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // test helpers, as the tests they serve
 
 pub mod checker;
+pub mod costs;
 pub mod doubles;
 pub mod workload;
 
@@ -19,6 +20,7 @@ use corniche_basil::transaction::{
 };
 use corniche_basil::verify::{Checked, Verifier};
 use corniche_types::{Address, B256, Bytes, TimestampMs, wire};
+use costs::{Costs, Counted, Job, Processor, Work};
 use doubles::{ClientLie, Liar, SeenVotes, distort_client};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -123,6 +125,8 @@ pub struct ClientNode {
     pub recovered: Vec<TransactionId>,
     pub exported: BTreeMap<(u64, u64), Vec<Shared<Decided>>>,
     pub lie: Option<ClientLie>,
+    /// Transactions for which a lying client could propose both decisions, and did.
+    pub equivocated: BTreeSet<TransactionId>,
     seen: SeenVotes,
     deadline: Option<TimestampMs>,
 }
@@ -136,6 +140,8 @@ pub enum Event {
     Wake(Peer),
     /// An append is on disk.
     Durable(ReplicaId, Ticket, Vec<Record>),
+    /// A processor is done with what it did.
+    Resume(Peer),
 }
 
 /// Delay of a message in ms; `None` if it is lost.
@@ -155,8 +161,19 @@ pub struct World {
     pub delay: Delay,
     /// Time of a write to disk, ms.
     pub disk_ms: u64,
+    /// Processor time; `None`: everything except the network takes no time.
+    pub costs: Option<Costs>,
+    /// Signatures made and checked so far.
+    pub work: Work,
+    /// Clients that got an output since the caller emptied this.
+    pub touched: BTreeSet<ClientId>,
+    keys: Arc<Counted>,
+    processors: BTreeMap<Peer, Processor>,
+    /// Events by their time in µs, in the order of their scheduling.
     events: BTreeMap<(u64, u64), Event>,
     next: u64,
+    /// Time of the last event. `now` is the same in ms, or later.
+    event_us: u64,
     /// Messages sent, by kind.
     pub sent: BTreeMap<&'static str, usize>,
     /// Every decision that a replica applied or a client reported.
@@ -225,13 +242,19 @@ impl World {
             clients: BTreeMap::new(),
             delay: Box::new(|_, _, _, _| Some(DELAY)),
             disk_ms: 0,
+            costs: None,
+            work: Work::default(),
+            touched: BTreeSet::new(),
+            keys: Arc::default(),
+            processors: BTreeMap::new(),
             events: BTreeMap::new(),
             next: 0,
+            event_us: START * 1_000,
             sent: BTreeMap::new(),
             decided: Vec::new(),
         };
         for id in world.all_replicas() {
-            let verifier = Verifier::new(Arc::clone(&world.shards), Arc::new(Keys));
+            let verifier = Verifier::new(Arc::clone(&world.shards), world.keys.clone());
             let node = ReplicaNode { replica: None, verifier, disk: Vec::new(), liar: None, skew: 0, deadline: None };
             world.replicas.insert(id, node);
             world.start_replica(id);
@@ -244,8 +267,9 @@ impl World {
 
     pub fn add_client(&mut self, number: u8) {
         let id = client_id(number);
-        let client = Client::new(self.config.clone(), Arc::clone(&self.shards), id, Arc::new(Secret(id)), 0);
-        let verifier = Verifier::new(Arc::clone(&self.shards), Arc::new(Keys));
+        let signer = self.keys.signer(Secret(id));
+        let client = Client::new(self.config.clone(), Arc::clone(&self.shards), id, signer, 0);
+        let verifier = Verifier::new(Arc::clone(&self.shards), self.keys.clone());
         let (values, finished, recovered) = (Vec::new(), Vec::new(), Vec::new());
         let (lie, seen, exported) = (None, SeenVotes::default(), BTreeMap::new());
         let node = ClientNode {
@@ -258,6 +282,7 @@ impl World {
             recovered,
             exported,
             lie,
+            equivocated: BTreeSet::new(),
             seen,
             deadline: None,
         };
@@ -276,7 +301,7 @@ impl World {
             config: self.config.clone(),
             shards: Arc::clone(&self.shards),
             id,
-            signer: Arc::new(Secret(*self.shards.key(id).unwrap())),
+            signer: self.keys.signer(Secret(*self.shards.key(id).unwrap())),
             program: Arc::clone(&self.program),
             genesis,
             // Clocks of clients may be late.
@@ -291,6 +316,7 @@ impl World {
     /// Stops a replica. Appends that are not durable are lost.
     pub fn stop_replica(&mut self, id: ReplicaId) {
         self.replicas.get_mut(&id).unwrap().replica = None;
+        self.processors.remove(&Peer::Replica(id));
         self.events.retain(|_, event| !matches!(event, Event::Durable(replica, ..) if *replica == id));
     }
 
@@ -302,33 +328,52 @@ impl World {
         TimestampMs(self.now.saturating_add_signed(self.clients[&id].skew))
     }
 
+    /// Time in µs. Only a cost model makes it finer than `now`.
+    pub fn now_us(&self) -> u64 {
+        self.event_us.max(self.now * 1_000)
+    }
+
     pub fn schedule(&mut self, at: u64, event: Event) {
+        self.schedule_us(at * 1_000, event);
+    }
+
+    fn schedule_us(&mut self, at_us: u64, event: Event) {
         self.next += 1;
-        self.events.insert((at.max(self.now), self.next), event);
+        self.events.insert((at_us.max(self.now_us()), self.next), event);
     }
 
     /// Sends a message over the network.
     pub fn post(&mut self, from: Peer, to: Peer, message: Arc<Message>) {
         *self.sent.entry(kind(&message)).or_default() += 1;
+        let send_us = self.costs.map_or(0, |costs| costs.send_us);
+        let departs_us = self.charge(from, send_us);
         if let Some(delay) = (self.delay)(&mut self.random, from, to, &message) {
-            self.schedule(self.now + delay, Event::Deliver { from, to, message });
+            let jitter_us = self.costs.map_or(0, |costs| self.random.below(costs.jitter_us + 1));
+            self.schedule_us(departs_us + delay * 1_000 + jitter_us, Event::Deliver { from, to, message });
         }
     }
 
     pub fn with_client<T>(&mut self, id: ClientId, act: impl FnOnce(&mut Client, TimestampMs) -> T) -> T {
         let now = self.client_time(id);
         let result = act(&mut self.clients.get_mut(&id).unwrap().client, now);
+        self.charge_made(Peer::Client(id));
         self.drain_client(id);
         result
     }
 
     fn drain_client(&mut self, id: ClientId) {
+        self.touched.insert(id);
         while let Some(output) = self.clients.get_mut(&id).unwrap().client.poll() {
             let node = self.clients.get_mut(&id).unwrap();
             match output {
                 ClientOutput::Send { to, message } => match node.lie {
                     None => self.post(Peer::Client(id), to, message),
                     Some(lie) => {
+                        if let (ClientLie::EquivocateIfPossible, Message::Log(proposal)) = (lie, &*message)
+                            && node.seen.allow_both(&self.shards, &proposal.transaction)
+                        {
+                            node.equivocated.insert(proposal.transaction.id(&self.shards));
+                        }
                         let distorted = distort_client(lie, &node.seen, &self.shards, &mut self.random, to, message);
                         distorted.into_iter().for_each(|(to, message)| self.post(Peer::Client(id), to, message));
                     }
@@ -395,30 +440,59 @@ impl World {
 
     /// Runs the next event. Returns false if there is none before `until`.
     pub fn step(&mut self, until: u64) -> bool {
-        let Some(((at, _), _)) = self.events.first_key_value() else { return false };
-        if *at > until {
+        let Some(((at_us, _), _)) = self.events.first_key_value() else { return false };
+        if *at_us > until * 1_000 {
             return false;
         }
-        let ((at, _), event) = self.events.pop_first().unwrap();
-        self.now = at;
-        match event {
-            Event::Deliver { from, to, message } => self.deliver(from, to, &message),
-            Event::Wake(Peer::Client(id)) => {
+        let ((at_us, _), event) = self.events.pop_first().unwrap();
+        self.event_us = at_us;
+        self.now = at_us / 1_000;
+        let (peer, job) = match event {
+            Event::Deliver { from, to, message } => (to, Job::Message(from, message)),
+            Event::Wake(peer) => (peer, Job::Wake),
+            Event::Durable(id, ticket, records) => (Peer::Replica(id), Job::Durable(ticket, records)),
+            Event::Resume(peer) => {
+                self.resume(peer);
+                return true;
+            }
+        };
+        if self.costs.is_some() {
+            self.enqueue(peer, job);
+            return true;
+        }
+        match job {
+            Job::Message(from, message) => {
+                if let Some(checked) = self.check(peer, from, &message) {
+                    self.apply(peer, checked);
+                }
+            }
+            Job::Wake => self.wake(peer),
+            Job::Durable(ticket, records) => self.durable(peer, ticket, records),
+        }
+        true
+    }
+
+    fn wake(&mut self, peer: Peer) {
+        match peer {
+            Peer::Client(id) => {
                 let now = self.client_time(id);
                 let node = self.clients.get_mut(&id).unwrap();
                 if !node.is_down && node.client.deadline().is_some_and(|deadline| deadline <= now) {
                     node.deadline = None;
                     node.client.tick(now);
+                    self.charge_made(peer);
                     self.drain_client(id);
                 }
             }
-            Event::Wake(Peer::Replica(id)) => self.input(id, Input::Deadline),
-            Event::Durable(id, ticket, records) => {
-                self.replicas.get_mut(&id).unwrap().disk.extend(records);
-                self.input(id, Input::Durable(ticket));
-            }
+            Peer::Replica(id) => self.input(id, Input::Deadline),
         }
-        true
+    }
+
+    fn durable(&mut self, peer: Peer, ticket: Ticket, records: Vec<Record>) {
+        if let Peer::Replica(id) = peer {
+            self.replicas.get_mut(&id).unwrap().disk.extend(records);
+            self.input(id, Input::Durable(ticket));
+        }
     }
 
     fn input(&mut self, id: ReplicaId, input: Input) {
@@ -432,37 +506,47 @@ impl World {
                 node.deadline = None;
             }
             replica.handle(now, input);
+            self.charge_made(Peer::Replica(id));
             self.drain_replica(id);
         }
     }
 
-    fn deliver(&mut self, from: Peer, to: Peer, message: &Arc<Message>) {
-        match to {
-            Peer::Client(id) => {
-                if !self.clients.contains_key(&id) {
+    /// Verifies a message at its receiver.
+    fn check(&mut self, to: Peer, from: Peer, message: &Message) -> Option<Checked> {
+        let verifier = match to {
+            Peer::Client(id) => match self.clients.get_mut(&id) {
+                Some(node) if node.is_down => return None,
+                Some(node) => &mut node.verifier,
+                None => {
                     let mut verifier = Verifier::new(Arc::clone(&self.shards), Arc::new(Keys));
-                    self.mail.extend(verifier.check(from, (**message).clone()).ok().map(|checked| (id, checked)));
-                    return;
+                    self.mail.extend(verifier.check(from, message.clone()).ok().map(|checked| (id, checked)));
+                    return None;
                 }
-                let now = self.client_time(id);
-                let Some(node) = self.clients.get_mut(&id).filter(|node| !node.is_down) else { return };
-                // A replica's liar may send anything; an honest peer's message always passes.
-                let Ok(checked) = node.verifier.check(from, (**message).clone()) else { return };
-                if let Message::Vote { vote, .. } = &**message {
-                    node.seen.insert(vote);
-                }
-                node.client.handle(now, checked);
-                self.drain_client(id);
-            }
-            Peer::Replica(id) => {
-                let Some(checked) = self.check(id, from, message) else { return };
-                self.input(id, Input::Message(Box::new(checked)));
-            }
+            },
+            Peer::Replica(id) => &mut self.replicas.get_mut(&id)?.verifier,
+        };
+        let before = verifier.verifications();
+        // A replica's liar may send anything; an honest peer's message always passes.
+        let checked = verifier.check(from, message.clone()).ok();
+        let of_replicas = verifier.verifications() - before;
+        self.charge_checked(to, of_replicas);
+        if let (Peer::Client(id), Message::Vote { vote, .. }, Some(_)) = (to, message, &checked) {
+            self.clients.get_mut(&id)?.seen.insert(vote);
         }
+        checked
     }
 
-    fn check(&mut self, id: ReplicaId, from: Peer, message: &Message) -> Option<Checked> {
-        self.replicas.get_mut(&id)?.verifier.check(from, message.clone()).ok()
+    fn apply(&mut self, to: Peer, checked: Checked) {
+        match to {
+            Peer::Client(id) => {
+                let now = self.client_time(id);
+                let Some(node) = self.clients.get_mut(&id).filter(|node| !node.is_down) else { return };
+                node.client.handle(now, checked);
+                self.charge_made(to);
+                self.drain_client(id);
+            }
+            Peer::Replica(id) => self.input(id, Input::Message(Box::new(checked))),
+        }
     }
 
     /// Runs until `now` is this many ms later, or nothing is left to do.
