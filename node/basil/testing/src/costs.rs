@@ -56,11 +56,32 @@ impl Checks {
     }
 }
 
+impl std::ops::Add for Checks {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { of_replicas: self.of_replicas + other.of_replicas, of_clients: self.of_clients + other.of_clients }
+    }
+}
+
 impl std::ops::Sub for Checks {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
         Self { of_replicas: self.of_replicas - other.of_replicas, of_clients: self.of_clients - other.of_clients }
+    }
+}
+
+impl std::ops::Add for Work {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            made_by_replicas: self.made_by_replicas + other.made_by_replicas,
+            made_by_clients: self.made_by_clients + other.made_by_clients,
+            checked_by_replicas: self.checked_by_replicas + other.checked_by_replicas,
+            checked_by_clients: self.checked_by_clients + other.checked_by_clients,
+        }
     }
 }
 

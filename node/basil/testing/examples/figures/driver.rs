@@ -57,6 +57,22 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Adds another run with as many clients.
+    pub fn add(&mut self, other: Self) {
+        self.ms += other.ms;
+        self.correct_clients = other.correct_clients;
+        self.commits += other.commits;
+        self.aborts += other.aborts;
+        self.fast += other.fast;
+        self.latency_us.extend(other.latency_us);
+        self.decision_us.extend(other.decision_us);
+        self.faulty += other.faulty;
+        self.equivocated += other.equivocated;
+        self.messages += other.messages;
+        self.replies += other.replies;
+        self.work = self.work + other.work;
+    }
+
     pub fn per_second(&self) -> f64 {
         self.commits as f64 * 1_000.0 / self.ms as f64
     }
