@@ -252,3 +252,51 @@ fn proof(proof: &CommitProof) -> usize {
         CommitProof::Fast(list) | CommitProof::Logged(list) => list.len(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DELAY, client_id, exact};
+
+    const COSTS: Costs =
+        Costs { handle_us: 5, send_us: 2, path_us: 1, sign_us: 20, verify_us: 45, verify_client_us: 40, jitter_us: 0 };
+
+    /// Reads one key and writes it. Returns the time until the client heard all votes, µs.
+    fn one_transaction(costs: Option<Costs>) -> (World, u64) {
+        let mut world = World::new(1, 1, exact(), 1);
+        world.costs = costs;
+        let (client, keys) = (client_id(0), world.keys_on_each_shard());
+        let start = world.now_us();
+        let timestamp = world.execute(client, &keys);
+        let id = world.commit(client, timestamp, &keys, 1);
+        world.wait(client, id);
+        let us = world.now_us() - start;
+        world.run(1_000);
+        (world, us)
+    }
+
+    #[test]
+    fn signatures_of_one_transaction_are_counted() {
+        let (world, _) = one_transaction(None);
+        let Work { made_by_replicas, made_by_clients, checked_by_replicas, checked_by_clients } = world.work;
+        assert_eq!((made_by_replicas, made_by_clients), (6, 1));
+        assert_eq!((checked_by_clients.of_replicas, checked_by_clients.of_clients), (6, 0));
+        // Each of six replicas checks the transaction in ST1 and in the certificate, and the six votes.
+        assert_eq!((checked_by_replicas.of_replicas, checked_by_replicas.of_clients), (36, 12));
+    }
+
+    #[test]
+    fn processors_take_time() {
+        let (_, free) = one_transaction(None);
+        assert_eq!(free, 4 * DELAY * 1_000);
+        let zero = Costs { handle_us: 0, send_us: 0, path_us: 0, sign_us: 0, verify_us: 0, verify_client_us: 0, jitter_us: 0 };
+        assert_eq!(one_transaction(Some(zero)).1, free);
+        // The first two replies end the read. The client's signature follows while it handles the third. Its sixth ST1 leaves
+        // six sends later, and the vote arrives when the five before are done.
+        let (_, us) = one_transaction(Some(COSTS));
+        assert!((free + 200..free + 500).contains(&us), "{us}");
+        // One signature more in each replica delays the last vote by as much.
+        let (_, slower) = one_transaction(Some(Costs { sign_us: 120, ..COSTS }));
+        assert_eq!(slower, us + 200, "one of the client, one of a replica");
+    }
+}
