@@ -4,7 +4,7 @@
 //! the sibling path. Leaves and nodes are hashed under different tags. A leaf contains the replica, the position and the size of
 //! the batch, so a reply proves one thing only. A receiver checks each root once.
 
-use crate::shards::{ReplicaId, Shards};
+use crate::shards::{ClientId, ReplicaId, Shards};
 use crate::transaction::{Signature, TransactionId};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::B256;
@@ -12,8 +12,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Maximum number of replies in one batch.
 pub const MAX_REPLIES: usize = 64;
-/// Number of checked roots that a [`Checker`] remembers.
-const MAX_ROOTS: usize = 4_096;
+/// Number of roots, and of transactions, that a [`Checker`] remembers.
+const MAX_CHECKED: usize = 4_096;
 
 /// A view of a transaction's fallback. View 0 belongs to the clients.
 pub type View = u32;
@@ -156,11 +156,11 @@ pub struct Checker<'a> {
     roots: &'a mut CheckedRoots,
 }
 
-/// The newest roots whose signature was valid.
+/// The newest roots and transactions whose signature was valid.
 #[derive(Default)]
 pub struct CheckedRoots {
-    checked: BTreeSet<(ReplicaId, B256, Signature)>,
-    order: VecDeque<(ReplicaId, B256, Signature)>,
+    checked: Newest<(ReplicaId, B256, Signature)>,
+    transactions: Newest<(ClientId, TransactionId, Signature)>,
     /// Number of signatures of replicas that were checked, for tests and metrics.
     pub verifications: u64,
 }
@@ -183,25 +183,49 @@ impl<'a> Checker<'a> {
         if !self.signatures.verify(key, &digest, &attestation.proof.signature) {
             return false;
         }
-        self.roots.remember(checked);
+        self.roots.checked.insert(checked);
         true
     }
 
-    /// True if `key` signed `digest`.
-    pub fn is_signed_by(&self, key: &B256, digest: &B256, signature: &Signature) -> bool {
-        self.signatures.verify(key, digest, signature)
+    /// True if the client signed its transaction. Each transaction comes at least twice: with ST1 and with its certificate.
+    pub fn is_signed_by(&mut self, client: &ClientId, id: &TransactionId, signature: &Signature) -> bool {
+        let checked = (*client, *id, *signature);
+        if self.roots.transactions.contains(&checked) {
+            return true;
+        }
+        let is_signed = self.signatures.verify(client, id, signature);
+        if is_signed {
+            self.roots.transactions.insert(checked);
+        }
+        is_signed
     }
 }
 
-impl CheckedRoots {
-    fn remember(&mut self, root: (ReplicaId, B256, Signature)) {
-        if self.order.len() == MAX_ROOTS
+/// A set that forgets its oldest members beyond [`MAX_CHECKED`].
+struct Newest<T> {
+    members: BTreeSet<T>,
+    order: VecDeque<T>,
+}
+
+impl<T> Default for Newest<T> {
+    fn default() -> Self {
+        Self { members: BTreeSet::new(), order: VecDeque::new() }
+    }
+}
+
+impl<T: Copy + Ord> Newest<T> {
+    fn contains(&self, member: &T) -> bool {
+        self.members.contains(member)
+    }
+
+    fn insert(&mut self, member: T) {
+        if self.order.len() == MAX_CHECKED
             && let Some(oldest) = self.order.pop_front()
         {
-            self.checked.remove(&oldest);
+            self.members.remove(&oldest);
         }
-        if self.checked.insert(root) {
-            self.order.push_back(root);
+        if self.members.insert(member) {
+            self.order.push_back(member);
         }
     }
 }
@@ -374,7 +398,7 @@ pub(crate) mod tests {
         let mut roots = CheckedRoots::default();
         for checks in 1..=3 {
             assert!(!is_signed(&shards, &mut roots, &wrong[0]));
-            assert_eq!((roots.verifications, roots.checked.len()), (checks, 0));
+            assert_eq!((roots.verifications, roots.checked.members.len()), (checks, 0));
         }
     }
 
@@ -383,16 +407,16 @@ pub(crate) mod tests {
         let shards = shards(1);
         let single = |number: u16| sign(&shards, replica(0, 2), vec![vote(number)]).remove(0);
         let mut roots = CheckedRoots::default();
-        let count = u16::try_from(MAX_ROOTS).unwrap() + 10;
+        let count = u16::try_from(MAX_CHECKED).unwrap() + 10;
         for number in 0..count {
             assert!(is_signed(&shards, &mut roots, &single(number)));
-            assert!(roots.checked.len() <= MAX_ROOTS);
-            assert_eq!(roots.checked.len(), roots.order.len());
+            assert!(roots.checked.members.len() <= MAX_CHECKED);
+            assert_eq!(roots.checked.members.len(), roots.checked.order.len());
         }
         let checks = roots.verifications;
         assert_eq!(checks, u64::from(count));
         assert!(is_signed(&shards, &mut roots, &single(10)) && is_signed(&shards, &mut roots, &single(count - 1)));
-        assert_eq!(roots.verifications, checks, "the newest {MAX_ROOTS} need no check");
+        assert_eq!(roots.verifications, checks, "the newest {MAX_CHECKED} need no check");
         assert!(is_signed(&shards, &mut roots, &single(9)));
         assert_eq!(roots.verifications, checks + 1, "an older one is checked again");
     }

@@ -185,7 +185,7 @@ impl Proposal {
 ///
 /// # Errors
 /// The rule that it breaks.
-pub fn check_transaction(signed: &SignedTransaction, checker: &Checker) -> Result<TransactionId, TransactionError> {
+pub fn check_transaction(signed: &SignedTransaction, checker: &mut Checker) -> Result<TransactionId, TransactionError> {
     signed.check()?;
     let id = signed.id(checker.shards);
     let is_signed = checker.is_signed_by(&signed.timestamp.client, &id, &signed.signature);

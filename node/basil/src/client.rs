@@ -90,6 +90,8 @@ pub struct Client {
 #[derive(Default)]
 struct Executing {
     done: BTreeMap<Key, Read>,
+    /// Writers of values that no certificate proved: they may need help.
+    prepared: BTreeSet<TransactionId>,
     reading: BTreeMap<Key, Reading>,
 }
 
@@ -202,11 +204,13 @@ impl Client {
             self.abandon(timestamp);
             return Err(error);
         }
-        self.executing.remove(&timestamp);
+        let prepared = self.executing.remove(&timestamp).map(|executing| executing.prepared);
         let id = transaction.id(&self.shards);
         let signature = self.signer.sign(&id);
         let transaction = Shared::new(SignedTransaction { transaction, signature });
-        self.efforts.insert(id, Effort::new(now, id, Shared::clone(&transaction), &self.shards, &self.config, true));
+        let mut effort = Effort::new(now, id, Shared::clone(&transaction), &self.shards, &self.config, true);
+        effort.prepared = prepared;
+        self.efforts.insert(id, effort);
         self.broadcast(&transaction.involved(&self.shards), Message::Prepare(transaction));
         Ok(id)
     }

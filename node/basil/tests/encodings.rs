@@ -283,10 +283,10 @@ fn damage(original: &[u8], random: &mut Random) -> Vec<u8> {
         let position = random.below(bytes.len() as u64) as usize;
         match random.below(6) {
             0 => bytes[position] ^= 1 << random.below(8),
-            1 => bytes[position] = random.next() as u8,
+            1 => bytes[position] = random.below(256) as u8,
             2 => bytes[position] = [0, 1, 0x7f, 0x80, 0xff][random.below(5) as usize],
             3 => bytes.truncate(position + 1),
-            4 => bytes.insert(position, random.next() as u8),
+            4 => bytes.insert(position, random.below(256) as u8),
             _ => {
                 let end = (position + random.below(40) as usize).min(bytes.len());
                 bytes.splice(position..end, original[..random.below(original.len() as u64) as usize].iter().copied().take(40));

@@ -9,6 +9,7 @@ use corniche_basil_testing::doubles::{CLIENT_LIES, LIES, Liar};
 use corniche_basil_testing::workload::{Shape, Workload};
 use corniche_basil_testing::{Random, World, checker, client_id};
 
+#[allow(clippy::disallowed_methods)] // tests are configured by their environment
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -8,7 +8,7 @@ use crate::message::Message;
 use crate::shards::{ReplicaId, ShardId, Shards};
 use crate::shared::Shared;
 use crate::tally::{Tallied, Tally};
-use crate::transaction::{SignedTransaction, TransactionId};
+use crate::transaction::{Read, SignedTransaction, TransactionId};
 use corniche_types::TimestampMs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub(super) struct Effort {
     help_at: Option<TimestampMs>,
     /// Number of writers that were helped; the next ones come next.
     helped: usize,
+    /// Writers of values that no certificate proved; `None` for another client's transaction.
+    pub(super) prepared: Option<BTreeSet<TransactionId>>,
 }
 
 /// State of the logging shard's replies (F2, F3).
@@ -72,6 +74,7 @@ impl Effort {
             resend_ms,
             help_at: (!transaction.reads.is_empty()).then_some(TimestampMs(now.0 + config.recover_ms)),
             helped: 0,
+            prepared: None,
             transaction,
         }
     }
@@ -209,7 +212,7 @@ impl Client {
         let Some(effort) = self.efforts.get_mut(&id) else { return };
         if effort.help_at.is_some_and(|at| at <= now) {
             effort.help_at = None;
-            self.help_writers(now, id);
+            self.help_writers(now, id, false);
         }
         let Some(effort) = self.efforts.get_mut(&id) else { return };
         if effort.resend_at > now {
@@ -225,16 +228,21 @@ impl Client {
             self.broadcast(&BTreeSet::from([logging_shard]), Message::Log(proposal));
         } else {
             self.broadcast(&involved, Message::Recover(transaction));
-            self.help_writers(now, id);
+            self.help_writers(now, id, true);
         }
     }
 
     /// Replicas vote once the writers of what it read are decided. So those are finished first, also where a replica missed their
     /// certificate.
-    fn help_writers(&mut self, now: TimestampMs, id: TransactionId) {
+    /// `all`: also those whose certificate this client has.
+    fn help_writers(&mut self, now: TimestampMs, id: TransactionId, all: bool) {
         let Some(effort) = self.efforts.get_mut(&id) else { return };
         let transaction = Shared::clone(&effort.transaction);
-        let written: Vec<_> = transaction.reads.iter().filter(|read| !read.version.is_genesis()).collect();
+        let may_need_help = |read: &&Read| {
+            let is_prepared = |prepared: &BTreeSet<TransactionId>| prepared.contains(&read.version.writer);
+            !read.version.is_genesis() && (all || effort.prepared.as_ref().is_none_or(is_prepared))
+        };
+        let written: Vec<_> = transaction.reads.iter().filter(may_need_help).collect();
         // A few at a time: most of what a lying client claims to have read may not exist.
         let first = effort.helped % written.len().max(1);
         effort.helped = first + MAX_HELPED;

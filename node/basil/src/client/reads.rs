@@ -22,13 +22,13 @@ impl Reading {
     }
 
     /// The newest valid version. A committed one is proven by its certificate; a prepared one, and the value of the genesis, by
-    /// f + 1 identical replies, of which one is correct.
-    fn choose(&self, key: &Key, shards: &Shards) -> Option<(Version, Value)> {
+    /// f + 1 identical replies, of which one is correct. The last field is true if it is proven.
+    fn choose(&self, key: &Key, shards: &Shards) -> Option<(Version, Value, bool)> {
         let mut vouched: BTreeMap<(Version, &Value), usize> = BTreeMap::new();
-        let mut newest: Option<(Version, Value)> = None;
-        let mut offer = |version: Version, value: &Value| {
-            if newest.as_ref().is_none_or(|(best, _)| best.timestamp < version.timestamp) {
-                newest = Some((version, value.clone()));
+        let mut newest: Option<(Version, Value, bool)> = None;
+        let mut offer = |version: Version, value: &Value, is_proven: bool| {
+            if newest.as_ref().is_none_or(|(best, ..)| best.timestamp < version.timestamp) {
+                newest = Some((version, value.clone(), is_proven));
             }
         };
         for (committed, prepared) in self.replies.values() {
@@ -38,7 +38,7 @@ impl Reading {
                     // The verifier checked the certificate, and that it writes the key.
                     let Some(value) = decided.transaction.written(key) else { continue };
                     let writer = decided.transaction.id(shards);
-                    offer(Version { timestamp: decided.transaction.timestamp, writer }, value);
+                    offer(Version { timestamp: decided.transaction.timestamp, writer }, value, true);
                 }
             }
             if let Some(Versioned { version, value }) = prepared {
@@ -47,7 +47,7 @@ impl Reading {
         }
         for ((version, value), count) in vouched {
             if count >= shards.validity() {
-                offer(version, value);
+                offer(version, value, version.is_genesis());
             }
         }
         newest
@@ -73,8 +73,9 @@ impl Client {
         if reading.replies.len() < self.shards.validity() {
             return;
         }
-        let Some((version, value)) = reading.choose(&key, &self.shards) else { return };
+        let Some((version, value, is_proven)) = reading.choose(&key, &self.shards) else { return };
         executing.reading.remove(&key);
+        executing.prepared.extend((!is_proven).then_some(version.writer));
         executing.done.insert(key.clone(), Read { key: key.clone(), version, value: value.clone() });
         self.outputs.push_back(Output::Value { timestamp, key, value });
     }

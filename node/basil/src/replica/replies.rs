@@ -81,13 +81,15 @@ impl Replica {
         self.replies.due.get_or_insert(due);
     }
 
-    /// Starts a batch if enough replies or records wait, or the oldest waited `reply_delay_ms`.
+    /// Starts a batch if enough replies wait, or the oldest waited `reply_delay_ms`.
     pub(super) fn flush(&mut self, now: TimestampMs) {
         let batch = self.config.batch();
         loop {
             let replies = &mut self.replies;
             let is_due = replies.due.is_some_and(|due| due <= now);
-            if replies.waiting.len() < batch && !is_due && replies.records.len() < batch {
+            // A transaction has several records for one reply, so records alone fill a batch only if no reply waits.
+            let is_full = replies.waiting.len() >= batch || replies.waiting.is_empty() && replies.records.len() >= batch;
+            if !is_full && !is_due {
                 return;
             }
             if replies.waiting.is_empty() && replies.records.is_empty() {
