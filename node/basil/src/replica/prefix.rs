@@ -14,7 +14,7 @@ use crate::transaction::{Timestamp, TransactionId};
 use corniche_types::{B256, TimestampMs};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a replica knows of the range above its complete prefix.
+/// Knowledge of a replica about its complete prefix, and about the range above it.
 pub(super) struct Prefix {
     /// Everything below is decided, and known here; µs.
     pub(super) complete_us: u64,

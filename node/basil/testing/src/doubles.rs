@@ -133,7 +133,7 @@ pub enum ClientLie {
     PartialPrepare,
     /// Proposes both decisions where votes allow it (equivocation).
     Equivocate,
-    /// The same, but follows the protocol in every transaction whose votes do not allow it (the paper's "real" equivocation).
+    /// Equivocates where votes allow it, and follows the protocol in every other transaction (the paper's "real" equivocation).
     EquivocateIfPossible,
     /// Writes what its program does not.
     WrongWrites,

@@ -48,7 +48,7 @@ pub struct Measured {
     decision_us: Vec<u64>,
     /// Transactions that liars prepared.
     pub faulty: usize,
-    /// Of those, the ones for which both decisions were proposed.
+    /// Faulty ones for which both decisions were proposed.
     pub equivocated: usize,
     pub messages: usize,
     /// Signed replies.

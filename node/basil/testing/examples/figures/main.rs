@@ -29,9 +29,9 @@ type Figure = fn(&Scale) -> Outcome;
 /// 512 bytes 0.5 µs, so a path with its lookup is below 1 µs. Handling and sending are estimates of decoding, hashing and a system call.
 const COSTS: Costs =
     Costs { handle_us: 5, send_us: 2, path_us: 1, sign_us: 20, verify_us: 45, verify_client_us: 45, jitter_us: 300 };
-/// The same without signatures.
+/// [`COSTS`] without signatures.
 const UNSIGNED: Costs = Costs { sign_us: 0, verify_us: 0, verify_client_us: 0, path_us: 0, ..COSTS };
-/// The same without those of clients.
+/// [`COSTS`] without signatures of clients.
 const WITHOUT_CLIENTS: Costs = Costs { verify_client_us: 0, ..COSTS };
 const SEED: u64 = 1;
 
