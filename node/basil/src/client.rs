@@ -162,14 +162,9 @@ impl Client {
     /// X5: the transaction ends without an effect.
     pub fn abandon(&mut self, timestamp: Timestamp) {
         let Some(executing) = self.executing.remove(&timestamp) else { return };
-        let keys: Vec<_> = executing.done.into_keys().chain(executing.reading.into_keys()).collect();
-        let shards: BTreeSet<_> = keys.iter().map(|key| self.shards.shard_of(key)).collect();
-        for shard in shards {
-            let keys: Vec<_> = keys.iter().filter(|key| self.shards.shard_of(key) == shard).cloned().collect();
-            for replica in self.shards.replicas(shard) {
-                self.send(Peer::Replica(replica), Message::Abandon { timestamp, keys: keys.clone() });
-            }
-        }
+        let keys = executing.done.keys().chain(executing.reading.keys());
+        let shards: BTreeSet<_> = keys.map(|key| self.shards.shard_of(key)).collect();
+        self.broadcast(&shards, Message::Abandon { timestamp });
     }
 
     /// Finishes the transactions that wrote the values read so far, if they are not decided. The results are

@@ -51,7 +51,7 @@ pub enum Message {
     /// READ-REPLY: the newest versions below the timestamp.
     ReadReply { timestamp: Timestamp, key: Key, committed: Committed, prepared: Option<Versioned> },
     /// ABORT: the client will not commit at this timestamp.
-    Abandon { timestamp: Timestamp, keys: Vec<Key> },
+    Abandon { timestamp: Timestamp },
     /// ST1.
     Prepare(Shared<SignedTransaction>),
     /// ST1R.

@@ -262,7 +262,7 @@ impl Replica {
     fn receive(&mut self, now: TimestampMs, from: Peer, message: Message, views: &BTreeMap<ReplicaId, View>) {
         match message {
             Message::Read { timestamp, key } => self.read(now, from, timestamp, key),
-            Message::Abandon { timestamp, .. } => self.versions.stop_reading(timestamp),
+            Message::Abandon { timestamp } => self.versions.stop_reading(timestamp),
             Message::Prepare(transaction) => self.receive_prepare(now, from, &transaction),
             Message::Recover(transaction) => self.receive_recover(now, from, &transaction),
             Message::Known(transaction) => self.receive_known(now, from, &transaction),

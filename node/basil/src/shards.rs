@@ -35,8 +35,6 @@ pub const MAX_FAULTY: usize = 33;
 /// The replicas of all shards in one configuration epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shards {
-    chain_id: u64,
-    epoch: u64,
     faulty: usize,
     members: Vec<Vec<B256>>,
     hash: B256,
@@ -78,21 +76,12 @@ impl Shards {
             }
         }
         let hash = digest_of("corniche-basil-shards", &(chain_id, epoch, faulty as u64, &members));
-        Ok(Self { chain_id, epoch, faulty, members, hash })
-    }
-
-    pub fn chain_id(&self) -> u64 {
-        self.chain_id
+        Ok(Self { faulty, members, hash })
     }
 
     /// Part of every digest that is signed, so that a signature is valid in one chain and configuration only.
     pub fn hash(&self) -> B256 {
         self.hash
-    }
-
-    /// f: most faulty replicas of a shard.
-    pub fn faulty(&self) -> usize {
-        self.faulty
     }
 
     /// n = 5f + 1: replicas of a shard. All of them commit on the fast path: another client that misses f and hears f
@@ -142,10 +131,6 @@ impl Shards {
 
     pub fn ids(&self) -> impl Iterator<Item = ShardId> + use<> {
         (0..u16::try_from(self.members.len()).expect("at most MAX_SHARDS")).map(ShardId)
-    }
-
-    pub fn contains(&self, shard: ShardId) -> bool {
-        usize::from(shard.0) < self.members.len()
     }
 
     pub fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {

@@ -6,7 +6,7 @@ use crate::certificate::{Decided, check_elections, check_transaction, check_view
 use crate::message::{Committed, Conflict, MAX_FETCHED, Message, Peer};
 use crate::replica::{MAX_LISTED, list_hash};
 use crate::shards::{Key, MAX_ITEM_BYTES, ReplicaId, ShardId, Shards};
-use crate::transaction::{MAX_KEYS, TransactionId};
+use crate::transaction::TransactionId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -58,11 +58,7 @@ fn check(from: Peer, message: &Message, checker: &mut Checker) -> Result<BTreeMa
             check_key(key)?;
             check_owner(from, timestamp.client)?;
         }
-        Message::Abandon { timestamp, keys } => {
-            ensure(keys.len() <= MAX_KEYS, || format!("abandon: expected at most {MAX_KEYS} keys"))?;
-            keys.iter().try_for_each(check_key)?;
-            check_owner(from, timestamp.client)?;
-        }
+        Message::Abandon { timestamp } => check_owner(from, timestamp.client)?,
         Message::ReadReply { timestamp, key, committed, prepared } => {
             from_replica(from)?;
             check_key(key)?;

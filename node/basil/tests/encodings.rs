@@ -19,7 +19,7 @@ const FROZEN: &str = "\
 read 3ba035935ef1e127
 read-reply-genesis 9b946b45f261ded3
 read-reply-written 18756cd2222bd310
-abandon a46786c214f024de
+abandon 388516608913254d
 prepare 10f58855dd506780
 vote b9029610888cf431
 vote-prepared-conflict df53fb2b19ca720b
@@ -118,7 +118,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("read", Message::Read { timestamp: timestamp(8), key: key(1) }),
         ("read-reply-genesis", reply(Committed::Genesis(None), None)),
         ("read-reply-written", reply(Committed::Written(commit()), prepared)),
-        ("abandon", Message::Abandon { timestamp: timestamp(8), keys: vec![key(1), key(2)] }),
+        ("abandon", Message::Abandon { timestamp: timestamp(8) }),
         ("prepare", Message::Prepare(transaction())),
         ("vote", with_conflict(None)),
         ("vote-prepared-conflict", with_conflict(Some(Conflict::Prepared(transaction())))),
