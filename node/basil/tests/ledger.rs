@@ -1,11 +1,13 @@
 //! Closed watermarks: prefixes of the serial order that cannot change any more (specification §8.2, A5).
 
-use corniche_basil::attestation::Decision;
+use corniche_basil::attestation::{Decision, Statement, attest};
+use corniche_basil::certificate::{Justification, Proposal};
 use corniche_basil::config::Config;
 use corniche_basil::message::{Message, Peer};
 use corniche_basil::shards::{ReplicaId, ShardId};
+use corniche_basil::shared::Shared;
 use corniche_basil_testing::doubles::{Liar, Lie};
-use corniche_basil_testing::{START, World, checker, client_id, exact, unwritten};
+use corniche_basil_testing::{START, Secret, World, checker, client_id, exact, unwritten};
 use std::sync::Arc;
 
 const ALICE: u8 = 0;
@@ -96,4 +98,39 @@ fn a_liar_that_lists_nothing_true_changes_nothing() {
         world.run(5_000);
         assert_eq!(world.export(client_id(EXPORTER), 0, (START + 1_000) * 1_000), Ok(vec![id]));
     }
+}
+
+/// T commits with the votes of three correct replicas and of a liar that does not list it. Two correct ones never voted. The exporter
+/// hears the others late, so two of its five lists contain T: f + 1.
+#[test]
+fn a_transaction_on_f_plus_1_lists_is_exported() {
+    let mut world = World::new(1, 2, Config { close_ms: 1_000, close_after_ms: 500, ..exact() }, 1);
+    let keys = world.keys_on(ShardId(0), 1);
+    let replica = |member| ReplicaId { shard: ShardId(0), member };
+    let alice = Peer::Client(client_id(ALICE));
+    let (id, transaction) = world.forge(client_id(ALICE), START * 1_000 + 1, vec![], &keys, 1);
+    for member in [0, 1, 2, 5] {
+        world.post(alice, Peer::Replica(replica(member)), Arc::new(Message::Prepare(transaction.clone())));
+    }
+    world.run(50);
+    let vote = |member| {
+        let secret = Secret(*world.shards.key(replica(member)).unwrap());
+        let vote = Statement::Vote { id, vote: Decision::Commit };
+        attest(&world.shards, replica(member), &secret, vec![vote]).remove(0)
+    };
+    let justification = Justification::Votes([0, 1, 2, 5].map(vote).to_vec());
+    let proposal = Shared::new(Proposal { transaction, decision: Decision::Commit, justification });
+    // The decision is logged, and its client stops.
+    for member in 0..6 {
+        world.post(alice, Peer::Replica(replica(member)), Arc::new(Message::Log(proposal.clone())));
+    }
+    world.run(5_000);
+    world.replicas.get_mut(&replica(5)).unwrap().liar = Some(Liar::new(Lie::FakeLists));
+    world.delay = Box::new(|_, from, to, _| match (from, to) {
+        (Peer::Replica(replica), Peer::Client(_)) if replica.member < 2 => Some(50),
+        (Peer::Replica(replica), Peer::Client(_)) if replica.member == 2 => Some(400),
+        _ => Some(10),
+    });
+    assert_eq!(world.export(client_id(EXPORTER), 0, (START + 1_000) * 1_000), Ok(vec![id]));
+    checker::check(&world.shards, &world.decided).unwrap();
 }
