@@ -8,6 +8,7 @@ use super::{Client, Output};
 use crate::attestation::Decision;
 use crate::certificate::Decided;
 use crate::message::{MAX_FETCHED, Message};
+use crate::replica::candidates;
 use crate::shards::{ReplicaId, ShardId, Shards};
 use crate::shared::Shared;
 use crate::transaction::TransactionId;
@@ -32,15 +33,11 @@ pub(super) struct Export {
 
 impl Export {
     /// The candidates of a shard with enough lists.
-    fn settle(&mut self, shard: ShardId, shards: &Shards) -> Vec<TransactionId> {
-        let Some(lists) = self.lists.get(&shard).filter(|lists| lists.len() >= shards.reachable()) else { return Vec::new() };
-        let mut counts: BTreeMap<TransactionId, usize> = BTreeMap::new();
-        for id in lists.values().flatten() {
-            *counts.entry(*id).or_default() += 1;
-        }
+    fn settle(&mut self, shard: ShardId, shards: &Shards) -> BTreeSet<TransactionId> {
+        let Some(found) = self.lists.get(&shard).and_then(|lists| candidates(lists, shards)) else { return BTreeSet::new() };
         self.settled.insert(shard);
         self.lists.remove(&shard);
-        counts.into_iter().filter(|(_, count)| *count >= shards.validity()).map(|(id, _)| id).collect()
+        found
     }
 }
 

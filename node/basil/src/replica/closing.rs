@@ -7,12 +7,26 @@ use crate::message::Peer;
 use crate::record::Record;
 use crate::replica::prefix::position;
 use crate::replica::prepare::Phase;
-use crate::shards::Shards;
+use crate::shards::{ReplicaId, Shards};
 use crate::transaction::{Timestamp, TransactionId};
 use corniche_types::{B256, TimestampMs};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of transactions in one list. A replica does not respond for a range with more.
 pub const MAX_LISTED: usize = 1 << 18;
+
+/// Transactions of a closed range that may have committed, from the lists of the replicas of one shard: those on f + 1 lists. `None` if
+/// fewer than 4f + 1 replicas closed it.
+pub fn candidates(lists: &BTreeMap<ReplicaId, Vec<TransactionId>>, shards: &Shards) -> Option<BTreeSet<TransactionId>> {
+    if lists.len() < shards.reachable() {
+        return None;
+    }
+    let mut counts: BTreeMap<TransactionId, usize> = BTreeMap::new();
+    for id in lists.values().flatten() {
+        *counts.entry(*id).or_default() += 1;
+    }
+    Some(counts.into_iter().filter(|(_, count)| *count >= shards.validity()).map(|(id, _)| id).collect())
+}
 
 /// Hash of a list of transactions, as in [`Statement::Closed`].
 pub fn list_hash(shards: &Shards, transactions: &[TransactionId]) -> B256 {

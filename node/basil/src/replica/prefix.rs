@@ -5,6 +5,7 @@
 //! commit there ([`Client::export`](crate::client::Client::export) has the proof). After a while it keeps the newest committed version of
 //! each key below it only.
 
+use super::closing::candidates;
 use super::{Entry, Replica};
 use crate::attestation::{Decision, Statement};
 use crate::message::{MAX_FETCHED, Message, Peer};
@@ -86,7 +87,6 @@ impl Replica {
     ) {
         let Statement::Closed { from_us, below_us, .. } = *statement else { return };
         let own = self.may_commit(from_us, below_us);
-        let (reachable, validity) = (self.shards.reachable(), self.shards.validity());
         let is_expected = replica.shard == self.id.shard && from_us == self.prefix.complete_us;
         let Some(collecting) = self.prefix.collecting.as_mut().filter(|one| is_expected && one.below_us == below_us) else {
             return;
@@ -97,16 +97,9 @@ impl Replica {
         let distinct: BTreeSet<_> = ids.into_iter().collect();
         collecting.lists.insert(replica, distinct.into_iter().collect());
         collecting.lists.insert(self.id, own);
-        if collecting.lists.len() < reachable {
-            return;
-        }
-        let mut counts: BTreeMap<TransactionId, usize> = BTreeMap::new();
-        for id in collecting.lists.values().flatten() {
-            *counts.entry(*id).or_default() += 1;
-        }
+        let Some(candidates) = candidates(&collecting.lists, &self.shards) else { return };
         let is_decided = |id: &TransactionId| self.transactions.get(id).is_some_and(|entry| entry.decided.is_some());
-        let missing =
-            counts.into_iter().filter(|(id, count)| *count >= validity && !is_decided(id)).map(|(id, _)| id).collect();
+        let missing = candidates.into_iter().filter(|id| !is_decided(id)).collect();
         (collecting.missing, collecting.ask_at) = (Some(missing), now);
         self.finish_prefix(now);
     }
