@@ -139,7 +139,7 @@ impl Decided {
                 Self::from(other.clone()).check(checker)
             }
             Certificate::Logged(decision, logged) => {
-                let shard = self.transaction.logging_shard(checker.shards);
+                let shard = self.transaction.logging_shard(&id, checker.shards);
                 check_logged(id, *decision, shard, logged, checker)
             }
         }
@@ -167,7 +167,7 @@ impl Proposal {
                 }
             }
             Justification::Logged(logged) => {
-                let shard = self.transaction.logging_shard(checker.shards);
+                let shard = self.transaction.logging_shard(&id, checker.shards);
                 let mut members = BTreeSet::new();
                 for attestation in logged {
                     let same = matches!(attestation.statement, Statement::Logged { id: of, decision, .. }
@@ -397,7 +397,7 @@ mod tests {
         }
 
         fn logging(&self) -> u16 {
-            self.transaction.logging_shard(&self.shards).0
+            self.transaction.logging_shard(&self.id, &self.shards).0
         }
 
         fn logged(&self, decision: Decision, decision_view: View) -> Statement {

@@ -171,10 +171,15 @@ impl Client {
     /// [`Output::Recovered`].
     pub fn finish_writers(&mut self, now: TimestampMs, timestamp: Timestamp) {
         for read in self.reads(timestamp).iter().filter(|read| !read.version.is_genesis()) {
-            let shard = self.shards.shard_of(&read.key);
-            self.watch(now, read.version.writer, None, shard);
-            self.help(now, read.version.writer);
+            self.help_writer(now, read);
         }
+    }
+
+    /// Finishes the transaction that wrote a value, if it is not decided.
+    fn help_writer(&mut self, now: TimestampMs, read: &Read) {
+        let shard = self.shards.shard_of(&read.key);
+        self.watch(now, read.version.writer, None, shard);
+        self.help(now, read.version.writer);
     }
 
     /// The values read so far, in the order of their keys.
@@ -259,11 +264,12 @@ impl Client {
                     let involved = decided.transaction.involved(&self.shards);
                     self.broadcast(&involved, Message::Writeback(Shared::clone(&decided)));
                 }
+                if is_own.is_some() {
+                    return self.finish(id, decided, false);
+                }
                 self.note_decided(id, &decided);
-                if was_watched && is_own.is_none() {
+                if was_watched {
                     self.outputs.push_back(Output::Recovered { id, decided });
-                } else {
-                    self.finish(id, decided, false);
                 }
             }
             Message::Known(transaction) => {
@@ -310,8 +316,8 @@ impl Client {
             Some(Conflict::Prepared(other))
                 if other.forbids(&effort.transaction) || effort.has_read_from(&other.id(&self.shards)) =>
             {
-                let shard = other.logging_shard(&self.shards);
                 let id = other.id(&self.shards);
+                let shard = other.logging_shard(&id, &self.shards);
                 self.watch(now, id, Some(other), shard);
             }
             _ => {}

@@ -46,15 +46,15 @@ pub trait Program: Send + Sync {
 /// Number of undecided transactions that an audit asks about.
 const MAX_AUDITED: usize = 16;
 
-/// Identifies one append that the replica asked for. Tickets of one run ascend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Identifies one append that the replica asked for in this run. Tickets ascend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
 /// Events for a replica.
 #[derive(Clone, Debug)]
 pub enum Input {
     Message(Box<Checked>),
-    /// The append with this ticket, and all before it, are on disk.
+    /// The append of this run with this ticket, and all before it, are on disk.
     Durable(Ticket),
     /// [`Replica::deadline`] passed.
     Deadline,
@@ -148,7 +148,7 @@ impl Replica {
             versions.insert_genesis(key, value);
         }
         let mut replica = Self {
-            replies: Replies::new(now),
+            replies: Replies::default(),
             config,
             shards,
             id,
@@ -179,12 +179,12 @@ impl Replica {
     fn restore(&mut self, record: Record) {
         match record {
             Record::Prepared(transaction) => {
-                let id = self.learn_from(None, &transaction);
+                let id = self.relearn(&transaction);
                 self.prepare(id, &transaction);
                 self.entry(id).phase = Phase::Waiting(BTreeSet::new());
             }
             Record::Voted { transaction, vote } => {
-                let id = self.learn_from(None, &transaction);
+                let id = self.relearn(&transaction);
                 if vote == Decision::Abort {
                     self.versions.abort(id, &transaction);
                 } else {
@@ -194,12 +194,12 @@ impl Replica {
             }
             Record::Logged { transaction, id, decision, decision_view, current_view } => {
                 if let Some(transaction) = transaction {
-                    self.learn_from(None, &transaction);
+                    self.relearn(&transaction);
                 }
                 self.entry(id).fallback.restore(decision, decision_view, current_view);
             }
             Record::Decided(decided) => {
-                let id = self.learn_from(None, &decided.transaction);
+                let id = self.relearn(&decided.transaction);
                 self.apply(id, decided);
             }
             Record::Closed { below_us } => self.closed_us = self.closed_us.max(below_us),
@@ -304,12 +304,13 @@ impl Replica {
 
     /// A certificate ends everything about its transaction (W2).
     fn receive_writeback(&mut self, now: TimestampMs, from: Peer, decided: Shared<Decided>) {
-        let is_known = self.transactions.contains_key(&decided.transaction.id(&self.shards));
+        let id = decided.transaction.id(&self.shards);
+        let is_known = self.transactions.contains_key(&id);
         let is_pruned = self.is_pruned(decided.transaction.timestamp) && !is_known;
         if is_pruned || !decided.transaction.involved(&self.shards).contains(&self.id.shard) {
             return;
         }
-        let id = self.learn_from(Some(from), &decided.transaction);
+        self.learn_from(Some(from), id, &decided.transaction);
         if self.entry(id).decided.is_some() {
             return;
         }
@@ -326,8 +327,8 @@ impl Replica {
             Decision::Commit => {
                 // Whatever else has this timestamp cannot commit here any more.
                 self.by_timestamp.insert(transaction.timestamp, id);
-                let (shards, shard) = (Arc::clone(&self.shards), self.id.shard);
-                self.versions.commit(id, &transaction, |key| shards.shard_of(key) == shard);
+                let owns = self.owner();
+                self.versions.commit(id, &transaction, owns);
             }
             Decision::Abort => self.versions.abort(id, &transaction),
         }
@@ -380,21 +381,22 @@ impl Replica {
         self.send(from, message);
     }
 
-    /// Remembers the transaction, without a vote. Returns `None` for a new one that is of other shards, below the pruned prefix, or from
+    /// Remembers the transaction, without a vote. Returns false for a new one that is of other shards, below the pruned prefix, or from
     /// a peer with too many. The owner's limit must not keep others from finishing it.
-    fn learn(&mut self, from: Peer, transaction: &Shared<SignedTransaction>) -> Option<TransactionId> {
-        let id = transaction.id(&self.shards);
+    fn learn(&mut self, from: Peer, id: TransactionId, transaction: &Shared<SignedTransaction>) -> bool {
         let is_known = self.transactions.get(&id).is_some_and(|entry| entry.transaction.is_some());
         let open = self.open.get(&from).copied().unwrap_or(0);
         let is_acceptable = is_known
             || open < self.config.max_open
                 && !self.is_pruned(transaction.timestamp)
                 && transaction.involved(&self.shards).contains(&self.id.shard);
-        is_acceptable.then(|| self.learn_from(Some(from), transaction))
+        if is_acceptable {
+            self.learn_from(Some(from), id, transaction);
+        }
+        is_acceptable
     }
 
-    fn learn_from(&mut self, from: Option<Peer>, transaction: &Shared<SignedTransaction>) -> TransactionId {
-        let id = transaction.id(&self.shards);
+    fn learn_from(&mut self, from: Option<Peer>, id: TransactionId, transaction: &Shared<SignedTransaction>) {
         let entry = self.transactions.entry(id).or_default();
         if entry.transaction.is_none() {
             entry.transaction = Some(transaction.clone());
@@ -405,6 +407,12 @@ impl Replica {
             self.timeline.insert((transaction.timestamp, id));
             self.undecided.insert((transaction.timestamp, id));
         }
+    }
+
+    /// Remembers a transaction of a record.
+    fn relearn(&mut self, transaction: &Shared<SignedTransaction>) -> TransactionId {
+        let id = transaction.id(&self.shards);
+        self.learn_from(None, id, transaction);
         id
     }
 
@@ -433,6 +441,12 @@ impl Replica {
 
     fn owns(&self, key: &Key) -> bool {
         self.shards.shard_of(key) == self.id.shard
+    }
+
+    /// Selects the keys of this shard, without a borrow of the replica.
+    fn owner(&self) -> impl Fn(&Key) -> bool + use<> {
+        let (shards, shard) = (Arc::clone(&self.shards), self.id.shard);
+        move |key| shards.shard_of(key) == shard
     }
 
     fn peers(&self) -> impl Iterator<Item = ReplicaId> + use<> {

@@ -143,15 +143,19 @@ impl Shards {
 
     /// The shard of an account and of everything in it.
     pub fn shard_of(&self, key: &Key) -> ShardId {
-        let digest = blake3::hash(key.account.as_slice());
-        let number = u64::from_le_bytes(digest.as_bytes()[..8].try_into().expect("8 of 32 bytes"));
-        ShardId(u16::try_from(number % self.members.len() as u64).expect("at most MAX_SHARDS"))
+        let digest = B256::from(*blake3::hash(key.account.as_slice()).as_bytes());
+        ShardId(u16::try_from(number_of(&digest) % self.members.len() as u64).expect("at most MAX_SHARDS"))
     }
 
     /// Hash of `payload` under a tag, for this chain and configuration.
     pub fn digest<T: BorshSerialize>(&self, tag: &str, payload: &T) -> B256 {
         digest_of(tag, &(self.hash, payload))
     }
+}
+
+/// The first 8 bytes of a digest as a little-endian number.
+pub fn number_of(digest: &B256) -> u64 {
+    u64::from_le_bytes(digest[..8].try_into().expect("8 of 32 bytes"))
 }
 
 fn digest_of<T: BorshSerialize>(tag: &str, payload: &T) -> B256 {

@@ -1,7 +1,7 @@
 //! A transaction: its timestamp, the values that it read, the values that it writes, and the call that makes one of the
 //! other. Its id is the hash of all of it, so nobody can show different transactions to different shards under one id.
 
-use crate::shards::{ClientId, Key, MAX_ITEM_BYTES, ShardId, Shards};
+use crate::shards::{ClientId, Key, MAX_ITEM_BYTES, ShardId, Shards, number_of};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{B256, Bytes, TimestampMs};
 use std::collections::BTreeSet;
@@ -112,12 +112,10 @@ impl Transaction {
         self.keys().map(|key| shards.shard_of(key)).collect()
     }
 
-    /// S_log: the one shard that logs a decision of the slow path. The id chooses it among the involved ones.
-    pub fn logging_shard(&self, shards: &Shards) -> ShardId {
+    /// S_log: the one shard that logs a decision of the slow path. `id`, the transaction's own, chooses it among the involved ones.
+    pub fn logging_shard(&self, id: &TransactionId, shards: &Shards) -> ShardId {
         let involved = self.involved(shards);
-        let id = self.id(shards);
-        let number = u64::from_le_bytes(id[..8].try_into().expect("8 of 32 bytes"));
-        let position = usize::try_from(number % involved.len().max(1) as u64).expect("fewer than MAX_SHARDS");
+        let position = usize::try_from(number_of(id) % involved.len().max(1) as u64).expect("fewer than MAX_SHARDS");
         involved.into_iter().nth(position).unwrap_or(ShardId(0))
     }
 
@@ -261,7 +259,7 @@ mod tests {
             let reads = reads.into_iter().map(|number| read(number, 1)).collect();
             let transaction = transaction(100, reads, writes.into_iter().map(write).collect());
             let involved = transaction.involved(&shards);
-            assert!(involved.contains(&transaction.logging_shard(&shards)));
+            assert!(involved.contains(&transaction.logging_shard(&transaction.id(&shards), &shards)));
             involved
         };
         assert_eq!(involved(vec![on(0)], vec![]), BTreeSet::from([ShardId(0)]));
@@ -275,7 +273,10 @@ mod tests {
         let on = |shard: u16| (0..).find(|number| shards.shard_of(&key(*number)) == ShardId(shard)).unwrap();
         let mut keys = [on(0), on(2)];
         keys.sort_unstable();
-        let logging = |time_us| transaction(time_us, vec![], keys.map(write).to_vec()).logging_shard(&shards);
+        let logging = |time_us| {
+            let transaction = transaction(time_us, vec![], keys.map(write).to_vec());
+            transaction.logging_shard(&transaction.id(&shards), &shards)
+        };
         let first = (1..=1_000).filter(|time_us| logging(*time_us) == ShardId(0)).count();
         assert!((400..600).contains(&first), "shard 0 logs {first} of 1000");
         assert!((1..=1_000).all(|time_us| logging(time_us) != ShardId(1)), "a shard that is not involved logs nothing");

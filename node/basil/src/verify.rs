@@ -5,7 +5,7 @@ use crate::attestation::{Attestation, CheckedRoots, Checker, Decision, Signature
 use crate::certificate::{Decided, check_elections, check_transaction, check_views};
 use crate::message::{Committed, Conflict, MAX_FETCHED, Message, Peer};
 use crate::replica::{MAX_LISTED, list_hash};
-use crate::shards::{Key, MAX_ITEM_BYTES, ReplicaId, ShardId, Shards};
+use crate::shards::{ClientId, Key, MAX_ITEM_BYTES, ReplicaId, ShardId, Shards, number_of};
 use crate::transaction::TransactionId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ fn check(from: Peer, message: &Message, checker: &mut Checker) -> Result<BTreeMa
         Message::InvokeFallback { proposal, views } => {
             proposal.check(checker).map_err(|error| text(&error))?;
             let id = proposal.transaction.id(checker.shards);
-            let shard = proposal.transaction.logging_shard(checker.shards);
+            let shard = proposal.transaction.logging_shard(&id, checker.shards);
             return check_views(id, shard, views, checker).map_err(|error| text(&error));
         }
         Message::Decide { id, decision, view, elections } => {
@@ -128,7 +128,7 @@ fn check(from: Peer, message: &Message, checker: &mut Checker) -> Result<BTreeMa
 
 /// Leader of a view: (view + id) mod n, with the id's first 8 bytes as a little-endian number (pitfall 1).
 pub fn leader(id: TransactionId, view: View, shard: ShardId, shards: &Shards) -> ReplicaId {
-    let number = u128::from(u64::from_le_bytes(id[..8].try_into().expect("8 of 32 bytes"))) + u128::from(view);
+    let number = u128::from(number_of(&id)) + u128::from(view);
     ReplicaId { shard, member: u16::try_from(number % shards.all() as u128).expect("fewer than n") }
 }
 
@@ -140,7 +140,7 @@ fn check_key(key: &Key) -> Result<(), String> {
     ensure(key.item.len() <= MAX_ITEM_BYTES, || format!("key: expected an item of at most {MAX_ITEM_BYTES} bytes"))
 }
 
-fn check_owner(from: Peer, client: crate::shards::ClientId) -> Result<(), String> {
+fn check_owner(from: Peer, client: ClientId) -> Result<(), String> {
     ensure(from == Peer::Client(client), || "timestamp: expected the sender's own".into())
 }
 

@@ -750,7 +750,7 @@ fn another_shard_logs_nothing() {
     let world = World::new(2, 2, exact(), 1);
     let keys = world.keys_on_each_shard();
     let (id, transaction) = world.forge(client_id(ALICE), T + 1, vec![], &keys, 1);
-    let shard = ShardId(1 - transaction.logging_shard(&world.shards).0);
+    let shard = ShardId(1 - transaction.logging_shard(&id, &world.shards).0);
     let replica = ReplicaId { shard, member: 0 };
     let mut script = Script { replica: Script::build(&world, replica, TimestampMs(START), Vec::new()), ..Script::new() };
     (script.verifier, script.id) = (Verifier::new(Arc::clone(&world.shards), Arc::new(Keys)), replica);

@@ -14,6 +14,10 @@ use corniche_basil::transaction::{MAX_KEYS, Timestamp, TransactionError, Transac
 use corniche_basil::verify::Checked;
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{B256, Bytes, Receipt, SkipReason, TimestampMs};
+use rand_xoshiro::{
+    SplitMix64,
+    rand_core::{Rng, SeedableRng},
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -82,7 +86,7 @@ pub struct Gateway {
     deciding: BTreeMap<TransactionId, B256>,
     /// Attempts that start later.
     waiting: BTreeSet<(TimestampMs, B256)>,
-    random: u64,
+    random: SplitMix64,
     outputs: VecDeque<Output>,
 }
 
@@ -105,7 +109,7 @@ impl Gateway {
             executing: BTreeMap::new(),
             deciding: BTreeMap::new(),
             waiting: BTreeSet::new(),
-            random: seed | 1,
+            random: SplitMix64::seed_from_u64(seed),
             outputs: VecDeque::new(),
         }
     }
@@ -229,7 +233,7 @@ impl Gateway {
         if attempts >= MAX_ATTEMPTS {
             return self.drop_pending(hash, error);
         }
-        let wait = 1 + self.draw() % backoff_ms(attempts);
+        let wait = 1 + self.random.next_u64() % backoff_ms(attempts);
         self.waiting.insert((TimestampMs(now.0 + wait), hash));
     }
 
@@ -280,13 +284,5 @@ impl Gateway {
         let attempts = pending.attempts;
         self.pending.remove(&hash);
         self.outputs.push_back(Output::Committed { hash, receipt: Box::new(ran.receipt), decided, attempts });
-    }
-
-    /// xorshift64*.
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
 }

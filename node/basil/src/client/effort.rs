@@ -61,7 +61,7 @@ impl Effort {
         let involved = transaction.involved(shards);
         let resend_ms = config.resend_ms.max(1);
         Self {
-            logging_shard: transaction.logging_shard(shards),
+            logging_shard: transaction.logging_shard(&id, shards),
             is_own,
             tally: Tally::new(id, &involved),
             involved,
@@ -113,18 +113,16 @@ impl Effort {
     /// F2 and F3.
     fn logged_result(&self, shards: &Shards, patience_over: bool) -> LoggedResult {
         let mut groups: BTreeMap<(Decision, View), Vec<&Attestation>> = BTreeMap::new();
-        let mut decisions: BTreeMap<Decision, Vec<&Attestation>> = BTreeMap::new();
         for attestation in self.logged.values() {
             if let Statement::Logged { decision, decision_view, .. } = attestation.statement {
                 groups.entry((decision, decision_view)).or_default().push(attestation);
-                decisions.entry(decision).or_default().push(attestation);
             }
         }
-        let cloned = |attestations: &[&Attestation]| attestations.iter().map(|one| (*one).clone()).collect();
         let largest = groups.iter().max_by_key(|(_, members)| members.len());
         let Some(((decision, _), members)) = largest else { return LoggedResult::Pending };
         if members.len() >= shards.reachable() {
-            return LoggedResult::Certificate(Certificate::Logged(*decision, cloned(members)));
+            let members = members.iter().map(|one| (*one).clone()).collect();
+            return LoggedResult::Certificate(Certificate::Logged(*decision, members));
         }
         let count: usize = groups.values().map(Vec::len).sum();
         let missing = shards.all() - count;
@@ -133,13 +131,23 @@ impl Effort {
         if count >= shards.reachable() && groups.len() > 1 && !can_agree {
             return LoggedResult::Divergent;
         }
-        let most = decisions.iter().max_by_key(|(_, members)| members.len());
-        match most {
-            Some((decision, members)) if members.len() >= shards.validity() => {
-                LoggedResult::Justified(*decision, cloned(members))
+        self.justified(shards).map_or(LoggedResult::Pending, |(decision, logged)| LoggedResult::Justified(decision, logged))
+    }
+
+    /// The decision that f + 1 members logged, with their replies: a correct one saw votes for it.
+    fn justified(&self, shards: &Shards) -> Option<(Decision, Vec<Attestation>)> {
+        let mut decisions: BTreeMap<Decision, Vec<&Attestation>> = BTreeMap::new();
+        for attestation in self.logged.values() {
+            if let Statement::Logged { decision, .. } = attestation.statement {
+                decisions.entry(decision).or_default().push(attestation);
             }
-            _ => LoggedResult::Pending,
         }
+        let (decision, logged) = decisions.into_iter().max_by_key(|(_, members)| members.len())?;
+        (logged.len() >= shards.validity()).then(|| (decision, logged.into_iter().cloned().collect()))
+    }
+
+    fn propose(&self, decision: Decision, justification: Justification) -> Shared<Proposal> {
+        Shared::new(Proposal { transaction: self.transaction.clone(), decision, justification })
     }
 }
 
@@ -185,8 +193,7 @@ impl Client {
     /// P3: ST2 goes to one shard.
     fn log(&mut self, id: TransactionId, decision: Decision, justification: Justification) {
         let Some(effort) = self.efforts.get_mut(&id) else { return };
-        let transaction = Shared::clone(&effort.transaction);
-        let proposal = Shared::new(Proposal { transaction, decision, justification });
+        let proposal = effort.propose(decision, justification);
         effort.proposal = Some(Shared::clone(&proposal));
         let shard = effort.logging_shard;
         self.broadcast(&BTreeSet::from([shard]), Message::Log(proposal));
@@ -195,7 +202,10 @@ impl Client {
     /// F3 and F8: asks the logging shard to reconcile its decisions.
     fn invoke_fallback(&mut self, id: TransactionId) {
         let Some(effort) = self.efforts.get_mut(&id) else { return };
-        let proposal = effort.proposal.clone().or_else(|| effort.justified_proposal(&self.shards));
+        let proposal = effort.proposal.clone().or_else(|| {
+            let (decision, logged) = effort.justified(&self.shards)?;
+            Some(effort.propose(decision, Justification::Logged(logged)))
+        });
         let Some(proposal) = proposal else { return };
         let views =
             effort.logged.values().filter(|attestation| view_of(&attestation.statement, id).is_some_and(|view| view > 0));
@@ -247,9 +257,7 @@ impl Client {
         let first = effort.helped % written.len().max(1);
         effort.helped = first + MAX_HELPED;
         for read in written.iter().cycle().skip(first).take(written.len().min(MAX_HELPED)) {
-            let shard = self.shards.shard_of(&read.key);
-            self.watch(now, read.version.writer, None, shard);
-            self.help(now, read.version.writer);
+            self.help_writer(now, read);
         }
     }
 
@@ -277,22 +285,5 @@ impl Client {
         {
             self.finished.remove(&oldest);
         }
-    }
-}
-
-impl Effort {
-    /// Among 4f + 1 logged decisions, f + 1 are equal.
-    fn justified_proposal(&self, shards: &Shards) -> Option<Shared<Proposal>> {
-        let mut decisions: BTreeMap<Decision, Vec<Attestation>> = BTreeMap::new();
-        for attestation in self.logged.values() {
-            if let Statement::Logged { decision, .. } = attestation.statement {
-                decisions.entry(decision).or_default().push(attestation.clone());
-            }
-        }
-        let (decision, logged) = decisions.into_iter().max_by_key(|(_, members)| members.len())?;
-        (logged.len() >= shards.validity()).then(|| {
-            let transaction = Shared::clone(&self.transaction);
-            Shared::new(Proposal { transaction, decision, justification: Justification::Logged(logged) })
-        })
     }
 }

@@ -74,11 +74,14 @@ impl Replica {
 
     /// Returns `None` if the transaction is decided, which the sender hears, or this shard does not log it.
     fn adopt_proposal(&mut self, now: TimestampMs, from: Peer, proposal: &Proposal) -> Option<TransactionId> {
-        if proposal.transaction.logging_shard(&self.shards) != self.id.shard {
+        let id = proposal.transaction.id(&self.shards);
+        if proposal.transaction.logging_shard(&id, &self.shards) != self.id.shard {
             return None;
         }
         let max = self.config.max_interested;
-        let id = self.learn(from, &proposal.transaction)?;
+        if !self.learn(from, id, &proposal.transaction) {
+            return None;
+        }
         let entry = self.entry(id);
         if let Some(decided) = entry.decided.clone() {
             self.send(from, Message::Writeback(decided));
@@ -136,13 +139,12 @@ impl Replica {
             self.record_logged(now, id);
         }
         let State { logged, current_view, .. } = self.entry(id).fallback;
-        match logged {
+        if let Some((decision, decision_view)) = logged
+            && decision_view < current_view
+        {
             // Repeated if the view is the same, so that a late leader still fills its quorum.
-            Some((decision, decision_view)) if decision_view < current_view => {
-                let leader = leader(id, current_view, self.id.shard, &self.shards);
-                self.reply(now, vec![Peer::Replica(leader)], Statement::Elect { id, decision, view: current_view }, None);
-            }
-            _ => {}
+            let leader = leader(id, current_view, self.id.shard, &self.shards);
+            self.reply(now, vec![Peer::Replica(leader)], Statement::Elect { id, decision, view: current_view }, None);
         }
         self.report_logged(now, from, id);
     }

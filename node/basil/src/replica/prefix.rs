@@ -86,14 +86,15 @@ impl Replica {
         ids: Vec<TransactionId>,
     ) {
         let Statement::Closed { from_us, below_us, .. } = *statement else { return };
-        let own = self.may_commit(from_us, below_us);
-        let is_expected = replica.shard == self.id.shard && from_us == self.prefix.complete_us;
-        let Some(collecting) = self.prefix.collecting.as_mut().filter(|one| is_expected && one.below_us == below_us) else {
-            return;
-        };
-        if collecting.missing.is_some() {
+        let is_wanted = |collecting: &Collecting| collecting.below_us == below_us && collecting.missing.is_none();
+        let is_expected = replica.shard == self.id.shard
+            && from_us == self.prefix.complete_us
+            && self.prefix.collecting.as_ref().is_some_and(is_wanted);
+        if !is_expected {
             return;
         }
+        let own = self.may_commit(from_us, below_us);
+        let Some(collecting) = &mut self.prefix.collecting else { return };
         let distinct: BTreeSet<_> = ids.into_iter().collect();
         collecting.lists.insert(replica, distinct.into_iter().collect());
         collecting.lists.insert(self.id, own);

@@ -12,13 +12,11 @@ use super::{Entry, Replica};
 use crate::attestation::{Decision, Statement};
 use crate::message::{Conflict, MAX_FETCHED, Message, Peer};
 use crate::record::Record;
-use crate::shards::Key;
 use crate::shared::Shared;
 use crate::transaction::{Read, SignedTransaction, TransactionId};
 use crate::versions::Obstacle;
 use corniche_types::TimestampMs;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// Number of times that a replica asks for unknown transactions before it votes Abort.
 const MAX_FETCHES: u32 = 10;
@@ -60,7 +58,14 @@ struct Sources {
 impl Replica {
     /// ST1 (P1).
     pub(super) fn receive_prepare(&mut self, now: TimestampMs, from: Peer, transaction: &Shared<SignedTransaction>) {
-        let Some(id) = self.learn(from, transaction) else { return };
+        let id = transaction.id(&self.shards);
+        self.prepare_known(now, from, id, transaction);
+    }
+
+    fn prepare_known(&mut self, now: TimestampMs, from: Peer, id: TransactionId, transaction: &Shared<SignedTransaction>) {
+        if !self.learn(from, id, transaction) {
+            return;
+        }
         let max = self.config.max_interested;
         let entry = self.entry(id);
         if let Some(decided) = entry.decided.clone() {
@@ -77,9 +82,9 @@ impl Replica {
 
     /// RP: everything that this replica knows (F1).
     pub(super) fn receive_recover(&mut self, now: TimestampMs, from: Peer, transaction: &Shared<SignedTransaction>) {
-        self.receive_prepare(now, from, transaction);
         let id = transaction.id(&self.shards);
-        if transaction.logging_shard(&self.shards) == self.id.shard {
+        self.prepare_known(now, from, id, transaction);
+        if transaction.logging_shard(&id, &self.shards) == self.id.shard {
             self.report_logged(now, from, id);
         }
     }
@@ -90,7 +95,9 @@ impl Replica {
         if self.transactions.get(&id).is_none_or(|entry| entry.dependents.is_empty()) {
             return;
         }
-        let Some(id) = self.learn(from, transaction) else { return };
+        if !self.learn(from, id, transaction) {
+            return;
+        }
         if self.entry(id).phase == Phase::Unknown && self.entry(id).decided.is_none() {
             self.check(now, id, transaction);
         }
@@ -128,9 +135,7 @@ impl Replica {
             return self.vote(now, id, Decision::Abort, Some(writer));
         }
         // K3 to K5.
-        let (shards, shard) = (Arc::clone(&self.shards), self.id.shard);
-        let owns = |key: &Key| shards.shard_of(key) == shard;
-        match self.versions.obstacle(transaction, owns, now, self.config.protect_readers) {
+        match self.versions.obstacle(transaction, |key| self.owns(key), now, self.config.protect_readers) {
             Some(Obstacle::Transaction(other)) => return self.vote(now, id, Decision::Abort, Some(other)),
             Some(Obstacle::OngoingRead) => return self.vote(now, id, Decision::Abort, None),
             None => {}
@@ -150,8 +155,8 @@ impl Replica {
     /// K6.
     pub(super) fn prepare(&mut self, id: TransactionId, transaction: &SignedTransaction) {
         self.by_timestamp.entry(transaction.timestamp).or_insert(id);
-        let (shards, shard) = (Arc::clone(&self.shards), self.id.shard);
-        self.versions.prepare(id, transaction, |key| shards.shard_of(key) == shard);
+        let owns = self.owner();
+        self.versions.prepare(id, transaction, owns);
     }
 
     /// The undecided writer with the most undecided ones below it.

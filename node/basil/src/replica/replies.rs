@@ -14,6 +14,7 @@ use std::sync::Arc;
 const MAX_WAITING: usize = 65_536;
 
 /// Replies that wait for their signature.
+#[derive(Default)]
 pub(super) struct Replies {
     records: Vec<Record>,
     waiting: Vec<Reply>,
@@ -33,12 +34,6 @@ pub(super) struct Reply {
 }
 
 impl Replies {
-    pub(super) fn new(now: TimestampMs) -> Self {
-        // Tickets contain the time, so that they ascend over restarts.
-        let next = Ticket(now.0.min(u64::MAX >> 20) << 20);
-        Self { records: Vec::new(), waiting: Vec::new(), due: None, writing: BTreeMap::new(), next }
-    }
-
     /// The record is written with the next batch of replies, which it starts if there is none.
     pub(super) fn record(&mut self, now: TimestampMs, config: &Config, record: Record) {
         self.records.push(record);
@@ -72,8 +67,9 @@ impl Replica {
     /// Beyond the limit the reply is dropped: those who asked ask again.
     fn wait(&mut self, now: TimestampMs, reply: Reply) {
         let writing: usize = self.replies.writing.values().map(Vec::len).sum();
-        let is_list_waiting = |other: &Reply| !reply.listed.is_empty() && !other.listed.is_empty() && other.to == reply.to;
-        if self.replies.waiting.len() + writing >= MAX_WAITING || self.replies.waiting.iter().any(is_list_waiting) {
+        let is_list_waiting = |other: &Reply| !other.listed.is_empty() && other.to == reply.to;
+        let is_repeated = !reply.listed.is_empty() && self.replies.waiting.iter().any(is_list_waiting);
+        if self.replies.waiting.len() + writing >= MAX_WAITING || is_repeated {
             return;
         }
         self.replies.waiting.push(reply);
