@@ -52,13 +52,14 @@ export class Network {
   /**
    * Starts a network and waits until every node responds and every validator takes part in ordering. `links`: connections can be
    * cut, and the first node keeps its index in sled; `sequencers`, `sequencer` (part that stamps of the first one), `suite`: for an engine with sequencers; `staking`: parameters of
-   * the staking contract, none without; `explorer`: starts an explorer.
+   * the staking contract, none without; `shards`, `gateways`: for engine basil, instead of validators; `explorer`: starts an explorer.
    */
-  static async up({ validators, votes = [], fullNodes = 0, engine = 'mahi-mahi', parameters = [], signatures = 'everyone', sequencers = 1, sequencer = 'process', suite = 1, staking, links = false, explorer = false }) {
+  static async up({ validators, shards, gateways = 1, votes = [], fullNodes = 0, engine = 'mahi-mahi', parameters = [], signatures = 'everyone', sequencers = 1, sequencer = 'process', suite = 1, staking, links = false, explorer = false }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
-    const port = await freePorts(validators + fullNodes);
-    const size = ['--validators', validators, '--full-nodes', fullNodes, ...(votes.length > 0 ? ['--votes', votes.join(',')] : [])];
+    const port = await freePorts(shards ? 6 * shards + gateways : validators + fullNodes);
+    const members = shards ? ['--shards', shards, '--gateways', gateways] : ['--validators', validators];
+    const size = [...members, '--full-nodes', fullNodes, ...(votes.length > 0 ? ['--votes', votes.join(',')] : [])];
     const order = ['--engine', engine, '--signatures', signatures, ...parameters.flatMap((parameter) => ['--parameter', parameter])];
     const group = ['--sequencers', sequencers, '--sequencer', sequencer, '--suite', suite];
     const stake = staking ? ['--staking', ...staking] : [];
@@ -114,7 +115,16 @@ export class Network {
   }
 
   get fullNodes() {
-    return this.nodes.filter((node) => node.role !== 'validator');
+    return this.nodes.filter((node) => node.role === 'full');
+  }
+
+  get gateways() {
+    return this.nodes.filter((node) => node.role === 'gateway');
+  }
+
+  /** Replicas of a shard. */
+  replicas(shard) {
+    return this.nodes.filter((node) => node.name.startsWith(`replica-${shard}-`));
   }
 
   /** Restarts all nodes; each dials the others through relays only. The first changes to sled, so that faults hit both databases. */
@@ -296,6 +306,8 @@ export class Node extends Process {
 
   /** True once it has a chain. While it fetches a snapshot, it answers with its progress only. */
   async hasChain() {
+    // A replica serves no JSON-RPC.
+    if (this.role === 'replica') return (await fetch(this.metrics)).ok;
     return (await this.client.getBlockNumber()) >= 0n;
   }
 

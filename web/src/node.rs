@@ -5,7 +5,10 @@ mod types;
 pub use types::{Block, Call, CallFrame, Log, Receipt, TracedTransaction, Transaction, WholeBlock};
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
-use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Reason, TransactionReport, Validators};
+use corniche_api::{
+    Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Reason, ShardCertificate, ShardedTransaction, TransactionReport,
+    Validators,
+};
 use corniche_client::{Client, ClientError, Request};
 use corniche_types::{Epoch, TrustPoint};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -219,6 +222,22 @@ impl Node {
     /// Returns the certificate that covers a block. It may belong to a later block.
     pub async fn certificate(&self, number: u64) -> Result<Option<Certificate>, NodeError> {
         self.ask("corniche_getCertificate", json!([quantity(number)])).await
+    }
+
+    /// Returns the certificate that covers a block of a sharded chain. `None` on other chains.
+    pub async fn shard_certificate(&self, number: u64) -> Result<Option<ShardCertificate>, NodeError> {
+        self.ask("corniche_getShardCertificate", json!([quantity(number)])).await
+    }
+
+    /// Returns the way of a transaction over the shards. `None` on other chains.
+    pub async fn sharded_transaction(&self, hash: B256) -> Result<Option<ShardedTransaction>, NodeError> {
+        self.ask("corniche_getShardedTransaction", json!([hash])).await
+    }
+
+    /// Returns the shard of an account. `None` on chains without shards.
+    pub async fn shard_of(&self, address: Address) -> Result<Option<u64>, NodeError> {
+        let shard: Option<U64> = self.ask("corniche_getShard", json!([address])).await?;
+        Ok(shard.map(|shard| shard.to()))
     }
 
     /// Returns call traces of all transactions of a block. The node rejects this if it serves no traces or has pruned

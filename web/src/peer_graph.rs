@@ -7,7 +7,7 @@
 
 use crate::{clock::now_ms, format::clean};
 use alloy_primitives::U64;
-use corniche_api::{Peer, Peers, Staking, Statistics, Validators};
+use corniche_api::{Peer, Peers, Shards, Staking, Statistics, Validators};
 use corniche_client::{Client, Request};
 use futures::future::join_all;
 use serde::Deserialize;
@@ -80,6 +80,8 @@ pub struct NodeInfo {
     pub statistics: Option<Statistics>,
     /// Stake after its newest block; also `None` on chains without staking.
     pub staking: Option<Staking>,
+    /// Shards; also `None` on chains without shards.
+    pub shards: Option<Shards>,
 }
 
 /// Progress of a node that syncs.
@@ -182,6 +184,7 @@ impl NodeInfo {
             }),
             statistics: node.statistics().ok(),
             staking: node.staking().ok().flatten().map(bounded),
+            shards: node.transport().request::<Option<Shards>>("corniche_getShards", json!([])).ok().flatten(),
         }
     }
 }

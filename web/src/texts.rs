@@ -162,6 +162,7 @@ pub mod keys {
 pub mod account {
     pub const BALANCE: &str = "Balance";
     pub const NONCE: &str = "Nonce";
+    pub const SHARD: &str = "Shard";
 }
 
 /// Errors of lookups that pages and the API share.

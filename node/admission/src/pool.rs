@@ -257,6 +257,15 @@ impl Pool {
         (nonce..=u64::MAX).find(|nonce| !queue.entries().contains_key(nonce)).unwrap_or(nonce)
     }
 
+    /// Transactions of one sender or of all, sorted by sender and nonce.
+    pub fn transactions(&self, sender: Option<&Address>) -> Vec<VerifiedTransaction> {
+        let of = |queue: &SenderQueue| queue.entries().values().map(|entry| entry.transaction.clone()).collect::<Vec<_>>();
+        match sender {
+            Some(sender) => self.senders.get(sender).map(of).unwrap_or_default(),
+            None => self.senders.values().flat_map(of).collect(),
+        }
+    }
+
     pub fn get(&self, hash: &B256) -> Option<&VerifiedTransaction> {
         let (sender, nonce) = self.by_hash.get(hash)?;
         Some(&self.senders.get(sender)?.entries().get(nonce)?.transaction)

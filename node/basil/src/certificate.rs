@@ -9,6 +9,7 @@ use crate::shards::{ReplicaId, ShardId, Shards};
 use crate::shared::Shared;
 use crate::transaction::{SignedTransaction, TransactionError, TransactionId};
 use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_types::B256;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Proof of a decision.
@@ -264,6 +265,39 @@ fn expect_one(counts: &BTreeMap<ShardId, usize>, expected: usize) -> Result<(), 
 
 fn at_least(shard: ShardId, got: usize, expected: usize) -> Result<(), CertificateError> {
     if got >= expected { Ok(()) } else { Err(CertificateError::Votes { shard, expected, got }) }
+}
+
+/// Checks that a range of the serial order contains exactly the committed transactions of these lists: 4f + 1 replicas of each shard
+/// closed it, and signed its shard's list (A5).
+///
+/// # Errors
+/// A signature is missing, repeated or not valid, or is one of another range or list.
+pub fn check_closed(
+    from_us: u64,
+    below_us: u64,
+    lists: &BTreeMap<ShardId, B256>,
+    certificate: &[Attestation],
+    checker: &mut Checker,
+) -> Result<(), CertificateError> {
+    let mut signers: BTreeMap<ShardId, BTreeSet<ReplicaId>> = BTreeMap::new();
+    for attestation in certificate {
+        let replica = attestation.replica;
+        let list = lists.get(&replica.shard).ok_or(CertificateError::Foreign)?;
+        let is_new = signers.entry(replica.shard).or_default().insert(replica);
+        if attestation.statement != (Statement::Closed { from_us, below_us, list: *list }) || !is_new {
+            return Err(CertificateError::Foreign);
+        }
+        if !checker.is_signed(attestation) {
+            return Err(CertificateError::Signature(replica));
+        }
+    }
+    for shard in checker.shards.ids() {
+        let (expected, got) = (checker.shards.reachable(), signers.get(&shard).map_or(0, BTreeSet::len));
+        if got < expected {
+            return Err(CertificateError::Votes { shard, expected, got });
+        }
+    }
+    Ok(())
 }
 
 /// Checks statements that carry views of one transaction, for InvokeFB. Returns each member's view.

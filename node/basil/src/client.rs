@@ -8,18 +8,20 @@
 //!
 //! Writes are buffered by the program that makes them; replicas see them with ST1.
 
+mod certify;
 mod effort;
 mod export;
 mod reads;
 
-use crate::attestation::{Signer, Statement};
+use crate::attestation::{Attestation, Signer, Statement};
 use crate::certificate::Decided;
 use crate::config::Config;
 use crate::message::{Conflict, Message, Peer};
-use crate::shards::{ClientId, Key, ShardId, Shards};
+use crate::shards::{ClientId, Key, ReplicaId, ShardId, Shards};
 use crate::shared::Shared;
 use crate::transaction::{Read, SignedTransaction, Timestamp, Transaction, TransactionError, TransactionId, Value, Write};
 use crate::verify::Checked;
+use certify::Certifying;
 use corniche_types::{Bytes, TimestampMs};
 use effort::Effort;
 use export::Export;
@@ -59,6 +61,17 @@ pub enum Output {
         id: TransactionId,
         decided: Shared<Decided>,
     },
+    /// f + 1 replicas of a shard forgot everything below this time, and this client asked about an earlier one: its clock is late, or it was
+    /// away for too long.
+    Late {
+        below_us: u64,
+    },
+    /// Result of [`Client::certify`]: see [`check_closed`](crate::certificate::check_closed).
+    Certified {
+        from_us: u64,
+        below_us: u64,
+        certificate: Vec<Attestation>,
+    },
     /// Result of [`Client::export`]: all committed transactions of the range, in the serial order.
     Exported {
         from_us: u64,
@@ -81,6 +94,9 @@ pub struct Client {
     watched: BTreeMap<TransactionId, Watched>,
     /// Exports by their upper end.
     exports: BTreeMap<u64, Export>,
+    certifying: Option<Certifying>,
+    /// What each replica forgot, since the last [`Output::Late`].
+    pruned: BTreeMap<ReplicaId, u64>,
     finished: BTreeMap<TransactionId, Shared<Decided>>,
     finished_order: VecDeque<TransactionId>,
     outputs: VecDeque<Output>,
@@ -117,6 +133,8 @@ impl Client {
             efforts: BTreeMap::new(),
             watched: BTreeMap::new(),
             exports: BTreeMap::new(),
+            certifying: None,
+            pruned: BTreeMap::new(),
             finished: BTreeMap::new(),
             finished_order: VecDeque::new(),
             outputs: VecDeque::new(),
@@ -281,12 +299,29 @@ impl Client {
             }
             Message::Closed { closed, transactions } => {
                 if let Statement::Closed { from_us, below_us, .. } = closed.statement {
+                    self.note_closed(&closed);
                     self.receive_closed(closed.replica, from_us, below_us, transactions);
                 }
             }
+            Message::Pruned { below_us } => self.receive_pruned(from, below_us),
             // A replica asks for a transaction that a read depends on.
             Message::Fetch(ids) => ids.into_iter().for_each(|id| self.respond_to_fetch(from, id)),
             _ => {}
+        }
+    }
+
+    fn receive_pruned(&mut self, from: Peer, below_us: u64) {
+        let Peer::Replica(replica) = from else { return };
+        self.pruned.insert(replica, below_us);
+        let of_shard = self.pruned.iter().filter(|(other, _)| other.shard == replica.shard);
+        let mut forgotten: Vec<_> = of_shard.map(|(_, below_us)| *below_us).collect();
+        forgotten.sort_unstable();
+        // One of f + 1 is correct, so the lowest claim is not above that of a correct one.
+        let enough = self.shards.validity();
+        if forgotten.len() >= enough {
+            let below_us = forgotten[forgotten.len() - enough];
+            self.pruned.clear();
+            self.outputs.push_back(Output::Late { below_us });
         }
     }
 
@@ -336,6 +371,7 @@ impl Client {
     pub fn tick(&mut self, now: TimestampMs) {
         self.repeat_reads(now);
         self.repeat_exports(now);
+        self.repeat_certifying(now);
         let efforts: Vec<_> = self.efforts.keys().copied().collect();
         for id in efforts {
             self.advance(now, id);
@@ -377,7 +413,8 @@ impl Client {
         let efforts = self.efforts.values().filter_map(Effort::deadline);
         let watched = self.watched.values().map(|watched| watched.at);
         let exports = self.exports.values().map(|export| export.resend_at);
-        reading.chain(efforts).chain(watched).chain(exports).min()
+        let certifying = self.certifying.iter().map(|certifying| certifying.resend_at);
+        reading.chain(efforts).chain(watched).chain(exports).chain(certifying).min()
     }
 
     /// Returns the next output.

@@ -11,6 +11,9 @@ use borsh::{BorshDeserialize, BorshSerialize};
 /// Maximum number of transactions in one `Fetch`.
 pub const MAX_FETCHED: usize = 64;
 
+/// Maximum number of transactions in one `State`.
+pub const MAX_STATE_TRANSACTIONS: usize = 64;
+
 /// One end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub enum Peer {
@@ -78,4 +81,10 @@ pub enum Message {
     Elect(Attestation),
     /// DecFb, from the leader of `view`.
     Decide { id: TransactionId, decision: Decision, view: View, elections: Vec<Attestation> },
+    /// Response to a question about a time below the pruned prefix: nobody answers it any more.
+    Pruned { below_us: u64 },
+    /// Asks for the committed transactions that make the state of the shard at a time, those with ids above `after` (A6).
+    AskState { below_us: u64, after: Option<TransactionId> },
+    /// Response, in the order of ids. At most [`MAX_STATE_TRANSACTIONS`].
+    State { below_us: u64, after: Option<TransactionId>, transactions: Vec<Shared<Decided>>, is_last: bool },
 }

@@ -27,4 +27,6 @@ pub enum Record {
     Closed { below_us: u64 },
     /// Everything below is decided, and known here.
     Complete { below_us: u64 },
+    /// Only the newest version of each key below is kept, after a copy of the state.
+    Pruned { below_us: u64 },
 }

@@ -69,9 +69,12 @@ pub enum Output {
     Persist(Ticket, Vec<Record>),
     /// The transaction is decided here. For the ledger, logs and tests.
     Decided(Shared<Decided>),
+    /// The others forgot what this replica misses: it must copy the state ([`StateCopy`](crate::copy::StateCopy)).
+    Behind,
 }
 
 /// Everything that a replica is built from.
+#[derive(Clone)]
 pub struct Setup {
     pub config: Config,
     pub shards: Arc<Shards>,
@@ -203,11 +206,38 @@ impl Replica {
                 self.apply(id, decided);
             }
             Record::Closed { below_us } => self.closed_us = self.closed_us.max(below_us),
+            Record::Pruned { below_us } => self.prune(below_us),
             Record::Complete { below_us } => {
                 self.prefix.complete_us = below_us;
                 self.prune(below_us.saturating_sub(self.config.keep_ms.saturating_mul(1_000)));
             }
         }
+    }
+
+    /// Records from which a replica continues as this one would after a restart. They replace all earlier ones, so that the records on
+    /// disk do not grow for ever (A7).
+    pub fn snapshot(&self) -> Vec<Record> {
+        let position = |(id, entry): &(&TransactionId, &Entry)| Some((entry.transaction.as_ref()?.timestamp, **id));
+        let mut entries: Vec<_> = self.transactions.iter().collect();
+        entries.sort_by_key(position);
+        let mut records = Vec::new();
+        for (id, entry) in entries {
+            let Some(transaction) = &entry.transaction else { continue };
+            if let Some(decided) = &entry.decided {
+                records.push(Record::Decided(decided.clone()));
+                continue;
+            }
+            match entry.phase {
+                Phase::Waiting(_) => records.push(Record::Prepared(transaction.clone())),
+                Phase::Voted { vote, .. } => records.push(Record::Voted { transaction: transaction.clone(), vote }),
+                Phase::Unknown | Phase::Parked { .. } => {}
+            }
+            records.extend(entry.fallback.record(*id, transaction));
+        }
+        records.push(Record::Closed { below_us: self.closed_us });
+        records.push(Record::Complete { below_us: self.prefix.complete_us });
+        records.push(Record::Pruned { below_us: self.prefix.pruned_us });
+        records
     }
 
     /// Continues transactions that were prepared without a vote.
@@ -277,19 +307,26 @@ impl Replica {
                     self.receive_decide(now, id, decision, view);
                 }
             }
+            Message::AskState { below_us, after } => self.report_state(from, below_us, after),
             Message::AskClosed { from_us, below_us } => self.report_closed(now, from, from_us, below_us),
             Message::Closed { closed, transactions } => {
                 self.receive_closed(now, closed.replica, &closed.statement, transactions);
             }
             // Replies to clients.
             Message::ReadReply { .. } | Message::Vote { .. } | Message::Logged(_) => {}
+            Message::Pruned { below_us } => self.receive_pruned(from, below_us),
+            // A copy of the state is made before the replica starts.
+            Message::State { .. } => {}
         }
     }
 
     /// Y1 to Y3.
     fn read(&mut self, now: TimestampMs, from: Peer, timestamp: Timestamp, key: Key) {
-        if timestamp.is_ahead_of(now, self.config.delta_ms) || self.is_pruned(timestamp) || !self.owns(&key) {
+        if timestamp.is_ahead_of(now, self.config.delta_ms) || !self.owns(&key) {
             return;
+        }
+        if self.is_pruned(timestamp) {
+            return self.send(from, Message::Pruned { below_us: self.prefix.pruned_us });
         }
         if self.config.protect_readers {
             let until = TimestampMs(now.0 + self.config.reading_ms);

@@ -3,7 +3,7 @@
 
 use crate::attestation::{Attestation, CheckedRoots, Checker, Decision, Signatures, Statement, View};
 use crate::certificate::{Decided, check_elections, check_transaction, check_views};
-use crate::message::{Committed, Conflict, MAX_FETCHED, Message, Peer};
+use crate::message::{Committed, Conflict, MAX_FETCHED, MAX_STATE_TRANSACTIONS, Message, Peer};
 use crate::replica::{MAX_LISTED, list_hash};
 use crate::shards::{ClientId, Key, MAX_ITEM_BYTES, ReplicaId, ShardId, Shards, number_of};
 use crate::transaction::TransactionId;
@@ -121,7 +121,22 @@ fn check(from: Peer, message: &Message, checker: &mut Checker) -> Result<BTreeMa
         Message::Fetch(ids) => {
             ensure(ids.len() <= MAX_FETCHED, || format!("fetch: expected at most {MAX_FETCHED} transactions"))?
         }
-        Message::AskClosed { .. } => {}
+        Message::State { below_us, after, transactions, .. } => {
+            from_replica(from)?;
+            let is_short = transactions.len() <= MAX_STATE_TRANSACTIONS;
+            ensure(is_short, || format!("state: expected at most {MAX_STATE_TRANSACTIONS} transactions"))?;
+            let mut before = *after;
+            for decided in transactions {
+                check_commit(decided, checker)?;
+                let id = decided.transaction.id(checker.shards);
+                ensure(before < Some(id) && decided.transaction.timestamp.time_us < *below_us, || {
+                    "state: expected transactions below its time, in the order of their ids".into()
+                })?;
+                before = Some(id);
+            }
+        }
+        Message::Pruned { .. } => _ = from_replica(from)?,
+        Message::AskClosed { .. } | Message::AskState { .. } => {}
     }
     Ok(BTreeMap::new())
 }

@@ -153,6 +153,9 @@ fn messages() -> Vec<(&'static str, Message)> {
                 elections: vec![attestations[3].clone()],
             },
         ),
+        ("pruned", Message::Pruned { below_us: 6 }),
+        ("ask-state", Message::AskState { below_us: 6, after: Some(B256::with_last_byte(5)) }),
+        ("state", Message::State { below_us: 6, after: None, transactions: vec![commit()], is_last: true }),
     ]
 }
 
@@ -172,6 +175,7 @@ fn records() -> Vec<(&'static str, Record)> {
         ("record-logged-unknown", logged(None)),
         ("record-closed", Record::Closed { below_us: 6 }),
         ("record-complete", Record::Complete { below_us: 6 }),
+        ("record-pruned", Record::Pruned { below_us: 6 }),
         ("record-decided", Record::Decided(decided(Certificate::FastCommit(vec![vote])))),
     ]
 }

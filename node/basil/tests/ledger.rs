@@ -1,13 +1,15 @@
 //! Closed watermarks: prefixes of the serial order that cannot change any more (specification §8.2, A5).
 
-use corniche_basil::attestation::{Decision, Statement, attest};
-use corniche_basil::certificate::{Justification, Proposal};
+use corniche_basil::attestation::{CheckedRoots, Checker, Decision, Statement, attest};
+use corniche_basil::certificate::{CertificateError, Justification, Proposal, check_closed};
 use corniche_basil::config::Config;
 use corniche_basil::message::{Message, Peer};
+use corniche_basil::replica::list_hash;
 use corniche_basil::shards::{ReplicaId, ShardId};
 use corniche_basil::shared::Shared;
 use corniche_basil_testing::doubles::{Liar, Lie};
-use corniche_basil_testing::{START, Secret, World, checker, client_id, exact, unwritten};
+use corniche_basil_testing::{Keys, START, Secret, World, checker, client_id, exact, unwritten};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const ALICE: u8 = 0;
@@ -42,6 +44,59 @@ fn an_export_contains_everything_once_in_order() {
     let (start, end) = (START * 1_000, START * 1_000 + 4_000_000);
     assert_eq!(world.export(client_id(EXPORTER), start, end), Ok(expected));
     assert_eq!(world.export(client_id(EXPORTER), end, end + 1_000_000), Ok(vec![]));
+}
+
+/// Equal signed lists of 4f + 1 replicas of each shard prove what a range contains, also while a replica is silent.
+#[test]
+fn a_range_gets_a_certificate() {
+    let mut world = world();
+    let silent = world.all_replicas()[3];
+    world.stop_replica(silent);
+    let keys = world.keys_on_each_shard();
+    let mut lists: BTreeMap<_, Vec<_>> = world.shards.ids().map(|shard| (shard, Vec::new())).collect();
+    for salt in 0..6 {
+        let touched = if salt % 2 == 0 { &keys[..] } else { &keys[..1] };
+        let timestamp = world.execute(client_id(ALICE), touched);
+        let id = world.commit(client_id(ALICE), timestamp, touched, salt);
+        assert_eq!(world.wait(client_id(ALICE), id).0, Decision::Commit);
+        touched.iter().for_each(|key| lists.get_mut(&world.shards.shard_of(key)).unwrap().push(id));
+    }
+    let (from_us, below_us) = (START * 1_000, (START + 3_000) * 1_000);
+    let lists: BTreeMap<_, _> = lists.iter().map(|(shard, ids)| (*shard, list_hash(&world.shards, ids))).collect();
+    world.with_client(client_id(EXPORTER), |client, now| assert!(client.certify(now, from_us, below_us, lists.clone())));
+    world.run(20_000);
+    let certificate = world.clients[&client_id(EXPORTER)].certified[&(from_us, below_us)].clone();
+    assert_eq!(certificate.len(), 2 * world.shards.reachable());
+    let mut roots = CheckedRoots::default();
+    let mut check = |lists: &BTreeMap<_, _>, certificate: &[_]| {
+        let mut checker = Checker::new(&world.shards, &Keys, &mut roots);
+        check_closed(from_us, below_us, lists, certificate, &mut checker)
+    };
+    assert_eq!(check(&lists, &certificate), Ok(()));
+    assert!(matches!(check(&lists, &certificate[1..]), Err(CertificateError::Votes { got: 4, .. })));
+    let repeated = [&certificate[..1], &certificate[..9]].concat();
+    assert_eq!(check(&lists, &repeated), Err(CertificateError::Foreign));
+    let mut other = lists.clone();
+    other.insert(ShardId(1), list_hash(&world.shards, &[]));
+    assert_eq!(check(&other, &certificate), Err(CertificateError::Foreign));
+    let mut forged = certificate.clone();
+    forged[0].proof.signature[0] ^= 1;
+    assert!(matches!(check(&lists, &forged), Err(CertificateError::Signature(_))));
+}
+
+/// A list that misses a committed transaction gets no certificate.
+#[test]
+fn a_wrong_list_gets_no_certificate() {
+    let mut world = world();
+    let keys = world.keys_on_each_shard();
+    let timestamp = world.execute(client_id(ALICE), &keys);
+    let id = world.commit(client_id(ALICE), timestamp, &keys, 1);
+    assert_eq!(world.wait(client_id(ALICE), id).0, Decision::Commit);
+    let lists: BTreeMap<_, _> = world.shards.ids().map(|shard| (shard, list_hash(&world.shards, &[]))).collect();
+    let (from_us, below_us) = (START * 1_000, (START + 3_000) * 1_000);
+    world.with_client(client_id(EXPORTER), |client, now| assert!(client.certify(now, from_us, below_us, lists)));
+    world.run(60_000);
+    assert!(world.clients[&client_id(EXPORTER)].certified.is_empty());
 }
 
 #[test]

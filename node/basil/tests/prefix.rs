@@ -1,6 +1,7 @@
 //! Complete prefixes: replicas find what they missed, and forget what nobody needs any more.
 
 use corniche_basil::attestation::Decision;
+use corniche_basil::certificate::Certificate;
 use corniche_basil::config::Config;
 use corniche_basil::message::{Message, Peer};
 use corniche_basil::replica::Replica;
@@ -114,4 +115,108 @@ fn short_memory_changes_no_history() {
         checker::check(&world.shards, &world.decided).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert!(footprints(&world).iter().all(|footprint| *footprint <= 60), "seed {seed} {:?}", footprints(&world));
     }
+}
+
+/// A6: a replica without its disk votes again after it copied the state, and is as good as before.
+#[test]
+fn a_replica_without_its_disk_copies_the_state() {
+    for liar in [None, Some(LIES[0])] {
+        let mut world = World::new(2, 1, config(), 3);
+        let keys = world.keys_on_each_shard();
+        let (lost, other) = (world.all_replicas()[1], world.all_replicas()[4]);
+        for salt in 0..20 {
+            commit(&mut world, ALICE, &keys, salt);
+            world.run(300);
+        }
+        if let Some(lie) = liar {
+            world.replicas.get_mut(&other).unwrap().liar = Some(Liar::new(lie));
+        }
+        world.lose_disk(lost);
+        // Meanwhile the others go on, with logged decisions.
+        for salt in 20..30 {
+            commit(&mut world, ALICE, &keys, salt);
+        }
+        assert!(world.is_copying(lost));
+        world.run(10_000);
+        assert!(!world.is_copying(lost), "liar {liar:?}");
+        // Without another replica, decisions need the votes of this one.
+        world.replicas.get_mut(&other).unwrap().liar = None;
+        world.stop_replica(other);
+        for salt in 30..40 {
+            commit(&mut world, ALICE, &keys, salt);
+            world.run(300);
+        }
+        // A restart from the copied records changes nothing.
+        world.stop_replica(lost);
+        world.start_replica(lost);
+        for salt in 40..50 {
+            commit(&mut world, ALICE, &keys, salt);
+        }
+        let history = checker::check(&world.shards, &world.decided).unwrap();
+        assert_eq!(history.commits, 50);
+    }
+}
+
+/// It stays silent about everything that it may have signed before.
+#[test]
+fn a_copying_replica_is_silent() {
+    let mut world = World::new(1, 1, config(), 4);
+    let keys = world.keys_on(ShardId(0), 1);
+    let lost = world.all_replicas()[0];
+    commit(&mut world, ALICE, &keys, 1);
+    world.run(3_000);
+    world.lose_disk(lost);
+    let started = world.now;
+    commit(&mut world, ALICE, &keys, 2);
+    world.run(20_000);
+    assert!(!world.is_copying(lost));
+    let signed = |decided: &&corniche_basil::shared::Shared<corniche_basil::certificate::Decided>| {
+        let time_ms = decided.transaction.timestamp.time_us / 1_000;
+        let signers = match &decided.certificate {
+            Certificate::FastCommit(votes) | Certificate::Logged(_, votes) => votes,
+            _ => return false,
+        };
+        time_ms >= started && time_ms < started + 500 && signers.iter().any(|vote| vote.replica == lost)
+    };
+    assert_eq!(world.decided.iter().filter(signed).count(), 0);
+}
+
+/// The others remember `keep_ms`. A replica that was away for longer copies the state.
+#[test]
+fn a_replica_that_was_away_for_long_copies_the_state() {
+    let mut world = World::new(1, 1, config(), 5);
+    let keys = world.keys_on(ShardId(0), 2);
+    let away = world.all_replicas()[2];
+    commit(&mut world, ALICE, &keys, 0);
+    world.run(3_000);
+    world.stop_replica(away);
+    for salt in 1..30 {
+        commit(&mut world, ALICE, &keys, salt);
+        world.run(500);
+    }
+    world.start_replica(away);
+    world.run(2_000);
+    assert!(world.is_copying(away));
+    world.run(10_000);
+    assert!(!world.is_copying(away));
+    let complete = |world: &World, id| world.replicas[&id].replica.as_ref().unwrap().complete_us();
+    assert!(complete(&world, away) >= complete(&world, world.all_replicas()[0]) - 2_000_000);
+    checker::check(&world.shards, &world.decided).unwrap();
+}
+
+/// A client whose clock is late by more than `keep_ms` hears it.
+#[test]
+fn a_late_client_hears_why_nobody_responds() {
+    let mut world = World::new(1, 1, config(), 6);
+    let keys = world.keys_on(ShardId(0), 1);
+    commit(&mut world, ALICE, &keys, 0);
+    world.run(20_000);
+    world.clients.get_mut(&client_id(ALICE)).unwrap().skew = -19_000;
+    world.with_client(client_id(ALICE), |client, now| {
+        let timestamp = client.begin(now);
+        client.read(now, timestamp, keys[0].clone());
+    });
+    world.run(1_000);
+    let late = world.clients[&client_id(ALICE)].late.unwrap();
+    assert!(late / 1_000 > world.now - 19_000);
 }

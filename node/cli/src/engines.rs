@@ -37,27 +37,33 @@ struct EngineEntry {
 const ENGINES: &[EngineEntry] =
     &[mahi_mahi::ENTRY, autobahn::ENTRY, neobft::ENTRY, mir::ENTRY, crashes::QUEPAXA, crashes::RACS, crashes::BAXOS];
 
+/// Name of the mode without an engine: shards of replicas, and gateways (Basil).
+pub const SHARDED: &str = corniche_types::SHARDED_ENGINE;
+
 /// Default engine of a new network.
 pub const DEFAULT: &str = "mahi-mahi";
 
 /// Possible values of `--engine`; the parser lists them in its error.
 pub fn names() -> PossibleValuesParser {
-    ENGINES.iter().map(|engine| engine.name).collect::<Vec<_>>().into()
+    ENGINES.iter().map(|engine| engine.name).chain([SHARDED]).collect::<Vec<_>>().into()
 }
 
 /// Returns whether sequencers order, so that the genesis has a multicast group.
 pub fn has_sequencers(name: &str) -> anyhow::Result<bool> {
-    Ok(find(name)?.has_sequencer)
+    Ok(name != SHARDED && find(name)?.has_sequencer)
 }
 
 fn find(name: &str) -> anyhow::Result<&'static EngineEntry> {
-    let known: Vec<_> = ENGINES.iter().map(|engine| engine.name).collect();
+    let known: Vec<_> = ENGINES.iter().map(|engine| engine.name).chain([SHARDED]).collect();
     let engine = ENGINES.iter().find(|engine| engine.name == name);
     engine.with_context(|| format!("this build has no engine named {name}; there are {}", known.join(", ")))
 }
 
 /// Checks that this build has the genesis' engine, and that the engine accepts its parameters.
 pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
+    if genesis.engine.name == SHARDED {
+        return corniche_basil_service::check(genesis);
+    }
     let engine = find(&genesis.engine.name)?;
     if genesis.multicast.is_some() && !engine.has_sequencer {
         bail!("genesis: has a multicast group, which {} does not use; remove `multicast`", engine.name);
@@ -107,6 +113,11 @@ pub fn build(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
 
 /// Configuration of an engine for a chain with a single node.
 pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
+    if name == SHARDED {
+        bail!(
+            "{name} needs six replicas for each shard, and a gateway; start a network with `corniche testnet up --engine {name}`"
+        );
+    }
     let engine = find(name)?;
     let Some(parameters) = engine.single_node else {
         bail!("{name} needs a sequencer beside the node; start a network with `corniche testnet up --engine {name}`")

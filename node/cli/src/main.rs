@@ -9,6 +9,7 @@ mod keys;
 mod logging;
 mod node;
 mod sequencer;
+mod shards;
 mod signals;
 mod signer;
 mod sim;
@@ -51,6 +52,7 @@ enum Command {
     Load(corniche_load::Args),
     Node(node::Args),
     Sequencer(sequencer::Args),
+    Shards(shards::Args),
     Signer(signer::Args),
     Sim(sim::Args),
     Snapshot(snapshot::Args),
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Keys(args) => keys::run(args),
         Command::Node(args) => node::run(args),
         Command::Sequencer(args) => sequencer::run(args),
+        Command::Shards(args) => shards::run(args),
         Command::Signer(args) => signer::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Snapshot(args) => snapshot::run(args),

@@ -7,6 +7,7 @@ use crate::{
 };
 use anyhow::Context;
 use corniche_api::Namespaces;
+use corniche_basil_service::Setup;
 use corniche_console::{
     dev_accounts::dev_accounts,
     exit::{self, Exit, Failed},
@@ -23,7 +24,7 @@ use std::{
 };
 use tokio::runtime::Runtime;
 
-/// Run a validator or a full node
+/// Run a validator or a full node; on a sharded chain, a replica or a gateway
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Configuration file; see docs/join-as-a-validator.md
@@ -55,10 +56,38 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let genesis = genesis::load(&config.genesis)?;
     let source = KeySource::open(&config, &genesis)?;
     let keys = source.as_ref().map(keys::rotation::load_all).transpose()?;
+    if genesis.engine.name == engines::SHARDED {
+        let keys = keys.with_context(|| {
+            format!(
+                "a node of {} is a replica or a gateway of the genesis; set `keys` in {}",
+                engines::SHARDED,
+                args.config.display()
+            )
+        })?;
+        return serve_member(Setup { config, genesis, keys, data: args.data });
+    }
     let watch = source.zip(keys.clone()).map(|(source, keys)| KeyWatch::new(source, keys));
     let validator = keys.map(|keys| Validator { keys, engine: engines::build });
     let setup = NodeSetup { rebuild: args.rebuild, ..NodeSetup::new(config, genesis, validator, args.data) };
     serve(corniche_service::runtime(&setup.config)?, Node::start(setup), watch, None, |_| {})
+}
+
+/// Runs a replica or a gateway until it is stopped.
+fn serve_member(setup: Setup) -> anyhow::Result<()> {
+    let runtime = corniche_service::runtime(&setup.config)?;
+    logging::start();
+    let result = runtime.block_on(async {
+        let mut member = corniche_basil_service::start(setup).await?;
+        let halted = tokio::select! {
+            () = signals::stop_signal() => None,
+            error = member.halted() => Some(error),
+        };
+        member.stop().await;
+        halted.map_or(Ok(()), |error| Err(Failed::new(Exit::Halted, format!("{error:#}")).into()))
+    });
+    // Threads that still wait for a client end with the process.
+    runtime.shutdown_background();
+    result
 }
 
 /// Run a development chain with one validator

@@ -65,9 +65,15 @@ struct DirectoryArgs {
 struct Up {
     #[command(flatten)]
     directory: DirectoryArgs,
-    /// Number of validators of a new network
-    #[arg(long, default_value_t = 4)]
-    validators: usize,
+    /// Number of validators of a new network; default: 4
+    #[arg(long, value_name = "N", conflicts_with_all = ["shards", "gateways"])]
+    validators: Option<usize>,
+    /// Shards of a new network of `--engine basil`, with six replicas each; default: 1
+    #[arg(long, value_name = "N")]
+    shards: Option<usize>,
+    /// Gateways of a new network of `--engine basil`; default: 1
+    #[arg(long, value_name = "N")]
+    gateways: Option<usize>,
     /// Number of full nodes of a new network
     #[arg(long, default_value_t = 0)]
     full_nodes: usize,
@@ -167,7 +173,7 @@ fn start(up: &Up) -> anyhow::Result<()> {
         sequencer.wait_until(|| TcpStream::connect(sequencer.address()).is_ok())?;
     }
     for member in &testnet.nodes {
-        member.wait_until(|| member.query_status().is_some())?;
+        member.wait_until(|| member.is_up())?;
     }
     if let Some(explorer) = &testnet.explorer {
         explorer.wait_until(|| TcpStream::connect(explorer.address()).is_ok())?;
@@ -180,7 +186,9 @@ fn start(up: &Up) -> anyhow::Result<()> {
 pub fn make_validators(dir: &Path, validators: usize, engine: Option<&str>) -> anyhow::Result<Vec<NodeProcess>> {
     let up = Up {
         directory: DirectoryArgs { dir: dir.to_owned() },
-        validators,
+        validators: Some(validators),
+        shards: None,
+        gateways: None,
         full_nodes: 0,
         engine: engine.map(str::to_owned),
         parameter: Vec::new(),
@@ -280,6 +288,7 @@ fn status(dir: &Path, as_json: bool) -> anyhow::Result<()> {
     for (member, status) in &rows {
         let text = match status {
             Some(status) => format!("height {}, finalized {}, {} peers", status.height, status.finalized, status.peers),
+            None if member.is_replica() && member.is_up() => "is up".into(),
             None if member.is_running() => format!("is running but does not respond; see {}", member.log.display()),
             None => "stopped".into(),
         };

@@ -36,8 +36,8 @@ enum Layer {
     Rim,
     /// A node as a library: composes the whole with the rim. The engine is a parameter. A sequencer composes likewise.
     Service,
-    /// A node with more commands than a real network has.
-    Devchain,
+    /// Other nodes from the parts of the service: one with more commands than a real network has, and members of sharded chains.
+    Variants,
     /// Whole networks in virtual time: composes like a root, and touches no world.
     Simulated,
     /// Programs and libraries outside nodes. They import the sdk only.
@@ -48,7 +48,7 @@ enum Layer {
     Roots,
 }
 use Layer::{
-    Commands, Cores, Deciders, Devchain, EngineKit, Kit, Parts, Rim, Roots, Rules, Service, Simulated, Tools, Users, Whole,
+    Commands, Cores, Deciders, EngineKit, Kit, Parts, Rim, Roots, Rules, Service, Simulated, Tools, Users, Variants, Whole,
     Words,
 };
 
@@ -81,6 +81,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-basil", "node/basil", Deciders),
     ("corniche-basil-testing", "node/basil/testing", EngineKit),
     ("corniche-basil-contracts", "node/basil/contracts", Whole),
+    ("corniche-basil-service", "node/basil/service", Variants),
     ("corniche-mir", "node/consensus/mir", Deciders),
     ("corniche-mir-testing", "node/consensus/mir/testing", EngineKit),
     ("corniche-quepaxa", "node/consensus/quepaxa", Deciders),
@@ -103,7 +104,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-rpc", "node/rpc", Rim),
     ("corniche-service", "node/service", Service),
     ("corniche-aom-sequencer", "node/aom/sequencer", Service),
-    ("corniche-devchain", "node/devchain", Devchain),
+    ("corniche-devchain", "node/devchain", Variants),
     ("corniche-simulator", "node/simulator", Simulated),
     ("corniche-core-bench", "node/consensus/bench", Simulated),
     ("corniche-web", "web", Users),
@@ -218,7 +219,7 @@ fn only_outer_crates_do_io() {
     let mut broken = Vec::new();
     for package in workspace() {
         let layer = layers.get(package.name.as_str());
-        if matches!(layer, Some(Rim | Service | Devchain | Users | Commands | Roots) | None) {
+        if matches!(layer, Some(Rim | Service | Variants | Users | Commands | Roots) | None) {
             continue;
         }
         for dependency in package.dependencies.iter().filter(|dependency| !dependency.dev) {
@@ -313,9 +314,9 @@ fn rules_reject_violations() {
         (Service, EngineKit, false, false),
         (Service, Deciders, true, false),
         (Service, Simulated, false, false),
-        (Service, Devchain, false, false),
-        (Devchain, Deciders, true, false),
-        (Commands, Devchain, false, false),
+        (Service, Variants, false, false),
+        (Variants, Deciders, true, false),
+        (Commands, Variants, false, false),
         (Simulated, Rim, false, false),
         (Simulated, Service, false, false),
         (Users, Rim, false, false),
@@ -346,9 +347,9 @@ fn rules_reject_violations() {
         (Service, Whole, false, false),
         (Service, Deciders, true, true),
         (Commands, Whole, false, false),
-        (Devchain, Service, false, false),
+        (Variants, Service, false, false),
         (Roots, Service, false, false),
-        (Roots, Devchain, false, false),
+        (Roots, Variants, false, false),
         (Roots, Commands, false, false),
         (Roots, Deciders, true, false),
         (Roots, Simulated, false, false),
@@ -363,17 +364,17 @@ fn may_import(importer: Layer, imported: Layer, named_engine: bool, dev: bool) -
         Deciders if imported == EngineKit && dev => Ok(()),
         Parts if imported == Kit && dev => Ok(()),
         _ if imported >= importer => Err("arrows point down, and never sideways"),
-        Whole | Service | Devchain if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
+        Whole | Service | Variants if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
         // Tests of the signer compare its signatures with those of the engines.
         Rim if matches!(imported, Kit | Deciders) && dev => Ok(()),
-        Deciders | Whole | Rim | Service | Devchain | Commands if matches!(imported, Kit | EngineKit) && !dev => {
+        Deciders | Whole | Rim | Service | Variants | Commands if matches!(imported, Kit | EngineKit) && !dev => {
             Err("test support is for tests")
         }
         Rim if imported > Cores => Err("the rim may not know who decides"),
-        Commands if matches!(imported, Service | Devchain) => Err("commands for users reach a node by its RPC"),
+        Commands if matches!(imported, Service | Variants) => Err("commands for users reach a node by its RPC"),
         Commands if named_engine => Err("engines are known by their trait only"),
         Users if imported > Cores => Err("what people use knows the sdk"),
-        Simulated if matches!(imported, Rim | Service | Devchain) => Err("a simulated network has no sockets, files or clock"),
+        Simulated if matches!(imported, Rim | Service | Variants) => Err("a simulated network has no sockets, files or clock"),
         _ => Ok(()),
     }
 }

@@ -6,8 +6,8 @@
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
 use corniche_api::{
-    CommitteeInfo, EpochInfo, Execution, Peers, Reason, RpcError, Statistics, SyncStatus, TransactionStatus, TransactionTimes,
-    Validators,
+    CommitteeInfo, EpochInfo, Execution, Peers, Reason, RpcError, ShardCertificate, ShardedTransaction, Shards, Statistics,
+    SyncStatus, TransactionStatus, TransactionTimes, Validators,
 };
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
@@ -121,6 +121,17 @@ pub trait Backend: Send + Sync + 'static {
     /// Base fee of the next block, in wei per gas.
     fn next_base_fee(&self) -> u64;
 
+    /// A transaction that is committed, and whose block comes later. Only chains without an order of blocks before execution have these.
+    fn early(&self, _hash: &B256) -> Option<EarlyTransaction> {
+        None
+    }
+
+    /// State that calls and reads at `latest` and `pending` use, if it is newer than that of the head: it contains the transactions of
+    /// [`Self::early`].
+    fn newest_state(&self) -> Option<Arc<dyn StateView>> {
+        None
+    }
+
     /// Virtual machine for calls and estimates.
     fn vm(&self) -> &Vm;
 
@@ -171,6 +182,26 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Cost of executing the block at `height`; `None` once it is dropped.
     fn execution(&self, _height: Height) -> Option<Execution> {
+        None
+    }
+
+    /// Shards and gateways; `None` on a chain without shards.
+    fn shards(&self) -> Option<Shards> {
+        None
+    }
+
+    /// Number of the shard of an account; `None` on a chain without shards.
+    fn shard_of(&self, _address: &Address) -> Option<u64> {
+        None
+    }
+
+    /// Way of a committed transaction over the shards.
+    fn sharded_transaction(&self, _hash: &B256) -> Option<ShardedTransaction> {
+        None
+    }
+
+    /// Certificate of the replicas of all shards that covers a block.
+    fn shard_certificate(&self, _height: Height) -> Option<ShardCertificate> {
         None
     }
 
@@ -284,6 +315,8 @@ pub enum ChainEvent {
     Head(Height),
     /// A transaction entered the pool.
     Pending(B256),
+    /// A transaction is committed, and has a receipt ([`Backend::early`]). Its block comes later.
+    Committed(B256),
     /// A block, and with it all before it, is certified.
     Finalized(Height),
     /// An epoch begins.
@@ -307,6 +340,23 @@ pub struct SyncProgress {
     pub starting: Height,
     pub current: Height,
     pub highest: Height,
+}
+
+/// A transaction with its receipt, before its block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlyTransaction {
+    /// Number of the block that will contain it.
+    pub block_number: u64,
+    pub raw: Bytes,
+    pub receipt: Receipt,
+}
+
+impl EarlyTransaction {
+    /// A block with this transaction only. Its hash, which nobody knows yet, is zero.
+    pub fn into_block(self) -> ChainBlock {
+        let header = Header { number: self.block_number, ..Header::default() };
+        ChainBlock { header, hash: B256::ZERO, ordering: None, transactions: vec![self.raw], receipts: vec![self.receipt] }
+    }
 }
 
 /// Block as clients see it. Transactions stay encoded until a client asks for them in full; the receipts

@@ -46,7 +46,7 @@ pub(crate) async fn run(node: Arc<Node>, stopped: watch::Receiver<bool>) {
                 next = head.0 + 1;
             }
             Ok(ChainEvent::Reverted(reverted)) => next = reverted.to.0 + 1,
-            Ok(ChainEvent::Pending(_) | ChainEvent::Finalized(_) | ChainEvent::Epoch(_)) => {}
+            Ok(ChainEvent::Pending(_) | ChainEvent::Committed(_) | ChainEvent::Finalized(_) | ChainEvent::Epoch(_)) => {}
             Err(RecvError::Lagged(_)) => next = node.backend.head().0 + 1,
             Err(RecvError::Closed) => return,
         }

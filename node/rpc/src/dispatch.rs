@@ -132,6 +132,10 @@ impl RequestContext<'_> {
             Method::CornicheGetPeers => corniche::peers(node, params),
             Method::CornicheGetStatistics => corniche::statistics(node, params),
             Method::CornicheGetExecution => corniche::execution(node, origin, params).await,
+            Method::CornicheGetShards => corniche::shards(node, params),
+            Method::CornicheGetShard => corniche::shard(node, params),
+            Method::CornicheGetShardedTransaction => corniche::sharded_transaction(node, origin, params).await,
+            Method::CornicheGetShardCertificate => corniche::shard_certificate(node, origin, params).await,
             Method::CornicheGetDag => corniche::dag(node, origin, params).await,
 
             Method::OtsGetApiLevel => otterscan::api_level(params),

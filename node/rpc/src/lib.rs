@@ -73,14 +73,14 @@ mod txpool;
 mod websocket;
 
 pub use backend::{
-    AccountChange, Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, Reverted,
-    SyncProgress,
+    AccountChange, Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, EarlyTransaction,
+    Reverted, SyncProgress,
 };
 pub use config::{FaucetConfig, RpcConfig};
 pub use metrics::Metrics;
 pub use node::Clock;
 pub use priority::yield_to_ordering;
-pub use server::{RpcServer, ServerParts};
+pub use server::{RpcServer, ServerParts, serve_metrics};
 pub use starting::{StartingParts, StartingServer};
 #[doc(hidden)]
 pub use websocket::read_websocket;

@@ -48,6 +48,8 @@ pub(crate) struct SharedState {
     pub response_bytes: Budget,
     /// Sends each new head.
     pub heads: watch::Sender<Height>,
+    /// Changes whenever a transaction gets a receipt before its block.
+    pub early: watch::Sender<()>,
     /// Sends the sync progress when catching up begins and when it ends.
     pub syncing: watch::Sender<Option<SyncProgress>>,
     /// Sends each epoch that begins.
@@ -138,6 +140,7 @@ impl Node {
         };
         let shared = SharedState {
             heads: watch::Sender::new(backend.head()),
+            early: watch::Sender::new(()),
             syncing: watch::Sender::new(backend.syncing()),
             epochs: watch::Sender::new(backend.epoch()),
             stopped,
@@ -235,7 +238,8 @@ impl Node {
         id: BlockId,
         read_state: impl FnOnce(&dyn StateView) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
-        if let Some(state) = self.height(id).and_then(|height| self.backend.state(height)) {
+        let in_memory = || self.newest_state(id).or_else(|| self.backend.state(self.height(id)?));
+        if let Some(state) = in_memory() {
             return read_state(&*state);
         }
         self.read(client, move |node| {
@@ -350,7 +354,13 @@ impl Node {
         self.backend.state(height).or_else(|| self.backend.historical_state(height))
     }
 
-    /// State at a block.
+    /// State that is newer than any block's, if `id` names it.
+    fn newest_state(&self, id: BlockId) -> Option<Arc<dyn StateView>> {
+        let is_newest = matches!(id, BlockId::Number(BlockNumberOrTag::Latest | BlockNumberOrTag::Pending));
+        is_newest.then(|| self.backend.newest_state()).flatten()
+    }
+
+    /// State at a block, or for `latest` and `pending` also a newer one ([`Backend::newest_state`]).
     ///
     /// # Errors
     ///
@@ -358,7 +368,8 @@ impl Node {
     pub fn state(&self, id: BlockId) -> Result<(Height, Arc<dyn StateView>), RpcError> {
         let height = self.height(id).ok_or_else(|| Reason::HeaderNotFound.error())?;
         let state = self
-            .available_state(height)
+            .newest_state(id)
+            .or_else(|| self.available_state(height))
             .ok_or_else(|| Reason::StateNotAvailable.with(format!("the state of block {height} is pruned")))?;
         let state = match &self.deadline {
             Some(deadline) => Arc::new(DeadlineView { view: state, deadline: Arc::clone(deadline) }),

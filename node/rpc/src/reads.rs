@@ -1,5 +1,6 @@
 //! Short methods that read the chain.
 
+use crate::backend::EarlyTransaction;
 use crate::convert;
 use crate::jsonrpc::{Json, json};
 use crate::node::{Node, ensure_available};
@@ -57,6 +58,10 @@ pub(crate) fn transaction_by_hash(node: &Node, hash: &B256) -> Result<Json, RpcE
     if let Some((block, index)) = node.executed(hash) {
         return json(&convert::transaction(&block, index)?);
     }
+    if let Some(early) = node.backend.early(hash) {
+        let decoded = corniche_types::Transaction::decode(early.raw).map_err(|error| RpcError::internal(error.to_string()))?;
+        return json(&convert::pending_transaction(&decoded, early.receipt.sender));
+    }
     if let Some(waiting) = node.backend.pool_transaction(hash) {
         return json(&convert::pending_transaction(waiting.transaction(), waiting.sender()));
     }
@@ -87,6 +92,10 @@ pub(crate) fn heads(node: &Node) -> Result<Heads, RpcError> {
 }
 
 pub(crate) fn receipt(node: &Node, hash: &B256) -> Result<Json, RpcError> {
-    let Some((block, index)) = node.executed(hash) else { return json(&()) };
-    json(&convert::receipt(&block, index)?)
+    // In this order: an early one may move into a block between the two lookups.
+    let early = node.backend.early(hash).map(EarlyTransaction::into_block);
+    if let Some((block, index)) = node.executed(hash) {
+        return json(&convert::receipt(&block, index)?);
+    }
+    json(&early.map(|block| convert::receipt(&block, 0)).transpose()?)
 }

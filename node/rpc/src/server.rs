@@ -155,6 +155,7 @@ async fn forward_events(node: Arc<Node>, pending: broadcast::Sender<Arc<PendingT
             Ok(ChainEvent::Head(_)) => publish_head(&node),
             Ok(ChainEvent::Epoch(_)) => publish_epoch(&node),
             Err(broadcast::error::RecvError::Lagged(_)) => {
+                node.early.send_modify(|()| {});
                 publish_head(&node);
                 publish_epoch(&node);
             }
@@ -163,6 +164,7 @@ async fn forward_events(node: Arc<Node>, pending: broadcast::Sender<Arc<PendingT
                 // An error means that there are no receivers.
                 let _ = pending.send(Arc::new(PendingTransaction::new(hash)));
             }
+            Ok(ChainEvent::Committed(_)) => node.early.send_modify(|()| {}),
             Ok(ChainEvent::Finalized(_)) => {}
             Ok(ChainEvent::Reverted(reverted)) => {
                 node.filters.revert(&reverted);
@@ -450,7 +452,8 @@ async fn health(State(server): State<Arc<Server>>) -> Response {
 const MAX_METRICS_CONNECTIONS: usize = 16;
 
 /// Serves only `/metrics`.
-pub(crate) async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: watch::Receiver<bool>) {
+/// Serves `registry` at `/metrics` until `stopped` becomes true.
+pub async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: watch::Receiver<bool>) {
     let config = RpcConfig { max_connections: MAX_METRICS_CONNECTIONS, ..RpcConfig::default() };
     // Operators' connections are not counted in the metrics.
     let listener = BoundedListener::new(listener, &config, Metrics::default());

@@ -1,5 +1,6 @@
 //! Submits transactions: single ones, several of a batch together, and with waiting for the receipt.
 
+use crate::backend::EarlyTransaction;
 use crate::convert;
 use crate::jsonrpc::{Json, Params, json};
 use crate::node::Node;
@@ -30,7 +31,7 @@ pub(crate) async fn submit_and_wait(node: &Node, origin: Origin, params: &Params
     let timeout = timeout.min(node.config.max_receipt_timeout);
     let _reservation = node.awaited_receipts.reserve(origin, 1)?;
 
-    let (mut heads, mut stopped) = (node.heads.subscribe(), node.stopped.clone());
+    let (mut heads, mut early, mut stopped) = (node.heads.subscribe(), node.early.subscribe(), node.stopped.clone());
     let submitted = node.backend.submit(raw).await;
     if submitted.is_err() {
         // A refusal may take no await point. A batch of them must not hold the thread, which peers share.
@@ -41,10 +42,12 @@ pub(crate) async fn submit_and_wait(node: &Node, origin: Origin, params: &Params
     tokio::pin!(timed_out);
     loop {
         heads.mark_unchanged();
+        early.mark_unchanged();
         if let Some(receipt) = poll_receipt(node, &hash)? {
             return json(&receipt);
         }
         tokio::select! {
+            Ok(()) = early.changed() => {}
             changed = heads.changed() => changed.map_err(|_| Reason::NotAccepting.with("the node is stopping"))?,
             _ = stopped.wait_for(|stopped| *stopped) => return Err(RpcError::not_processed_in(timeout, hash)),
             () = &mut timed_out => return Err(RpcError::not_processed_in(timeout, hash)),
@@ -55,9 +58,13 @@ pub(crate) async fn submit_and_wait(node: &Node, origin: Origin, params: &Params
 /// Returns the receipt of an executed transaction, `None` while it waits, an error if it will never be
 /// executed.
 fn poll_receipt(node: &Node, hash: &B256) -> Result<Option<TransactionReceipt>, RpcError> {
+    let early = node.backend.early(hash).map(EarlyTransaction::into_block);
     if let Some((height, index)) = node.backend.transaction(hash) {
         let block = node.backend.block(height).ok_or_else(|| RpcError::internal("no block for a transaction"))?;
         return convert::receipt(&block, index as usize).map(Some);
+    }
+    if let Some(block) = early {
+        return convert::receipt(&block, 0).map(Some);
     }
     match node.backend.status(hash) {
         Some(TransactionStatus::Dropped { reason }) => Err(Reason::TransactionDropped.with(reason)),

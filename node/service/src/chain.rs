@@ -155,7 +155,7 @@ impl NodeContext {
         let (vm, warm_up) = match vm {
             Some(vm) => (vm, None),
             None => {
-                let vm = Vm::new(&vm_config(genesis, threads), Arc::new(DiskModuleCache(store.code_cache())))?;
+                let vm = open_vm(genesis, threads, store.code_cache())?;
                 let warm_up = WarmUp::new(&vm, &recovered.state);
                 (vm, warm_up)
             }
@@ -351,6 +351,15 @@ fn report_recovery(recovered: &Recovered) -> anyhow::Result<()> {
         return Err(Halted::from(message).into());
     }
     Ok(())
+}
+
+/// A virtual machine for the contracts of a chain, with so many threads of the executor.
+///
+/// # Errors
+///
+/// The system has too little address space.
+pub fn open_vm(genesis: &Genesis, executors: usize, cache: CodeCache) -> anyhow::Result<Vm> {
+    Ok(Vm::new(&vm_config(genesis, executors), Arc::new(DiskModuleCache(cache)))?)
 }
 
 fn vm_config(genesis: &Genesis, executors: usize) -> VmConfig {

@@ -63,8 +63,8 @@ mod verify;
 mod warm_up;
 mod writer;
 
-pub use backend::Readers;
-pub use chain::{Chain, EngineBuilder, EngineParts, NodeContext, Validator, VerifierFactory, fresh_seed};
+pub use backend::{Readers, own_version};
+pub use chain::{Chain, EngineBuilder, EngineParts, NodeContext, Validator, VerifierFactory, fresh_seed, open_vm};
 pub use clock::now;
 pub use config::{
     Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, Multicast, NodeConfig, Serve, SignerAddress, Sync, SyncMode, Trust,
@@ -74,8 +74,8 @@ pub use corniche_signer::{RemoteSigner, Statement as SignedStatement};
 pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, make_network};
 pub use journal::Journal;
 pub use keys::{Keyring, MemberKeys, NetworkKey, RemoteKeys, Signing, StakeKeys, ValidatorKeys};
-pub use node::{Node, NodeHandle, NodeSetup, runtime};
-pub use open_files::raise_open_files;
+pub use node::{Node, NodeHandle, NodeSetup, runtime, start_network};
+pub use open_files::{check as check_open_files, raise_open_files};
 pub use pool_view::PoolView;
 pub use running::{RunningChain, SuspendedChain};
 pub use snapshots::{FetchProgress, FetchSetup, SnapshotCopy, fetch_state, list_snapshots, make_snapshot};

@@ -427,7 +427,12 @@ fn wants_snapshot(context: &NodeContext) -> bool {
     may && !context.temporary && DataDirectory::new(&context.data).is_empty()
 }
 
-async fn start_network(
+/// Starts the network with the addresses of a configuration; `None` if it has none.
+///
+/// # Errors
+///
+/// An address is not valid, or in use.
+pub async fn start_network(
     config: &NodeConfig,
     genesis: &Genesis,
     keys: Option<&MemberKeys>,

@@ -21,7 +21,7 @@ pub struct BlockOutput {
 
 impl BlockOutput {
     /// Assembles the results of the transactions; adds cumulative gas, roots and bloom.
-    pub(crate) fn new(mut receipts: Vec<Receipt>, skipped: Vec<Skipped>, changes: Changes, executed: &[Bytes]) -> Self {
+    pub fn new(mut receipts: Vec<Receipt>, skipped: Vec<Skipped>, changes: Changes, executed: &[Bytes]) -> Self {
         let mut gas_used = 0u64;
         let mut logs_bloom = Bloom::ZERO;
         for receipt in &mut receipts {

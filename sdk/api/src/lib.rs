@@ -7,7 +7,8 @@
 //! - [`Method`]: every method of a node; [`Namespaces`]: the served ones; [`openrpc`]: all of it as a document;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: errors, with the phrases that wallets match;
 //! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`EpochInfo`],
-//!   [`CommitteeInfo`], [`Staking`], [`Offences`], [`SyncStatus`], [`Peers`], [`Statistics`], [`Execution`]: results of `corniche_*` methods;
+//!   [`CommitteeInfo`], [`Staking`], [`Offences`], [`SyncStatus`], [`Peers`], [`Statistics`], [`Execution`], [`Shards`], [`ShardedTransaction`],
+//!   [`ShardCertificate`]: results of `corniche_*` methods;
 //!   [`DagGrowth`] and [`EpochInfo`]: notifications of subscriptions;
 //! - [`ProvenAccount`]: verified result of `eth_getProof`.
 
@@ -26,6 +27,7 @@ pub mod openrpc;
 mod ordering;
 mod peers;
 mod proof;
+mod shards;
 mod staking;
 mod status;
 mod sync;
@@ -43,6 +45,10 @@ pub use not_served::NOT_SERVED;
 pub use ordering::{BatchRange, Ordering, SkippedTransaction};
 pub use peers::{Peer, Peers};
 pub use proof::{ProvenAccount, ProvenSlot, StorageKey};
+pub use shards::{
+    Dependency, GatewayInfo, GatewayStatistics, ReplicaInfo, ShardCertificate, ShardInfo, ShardedTransaction, Shards,
+    TransactionWay,
+};
 pub use staking::{EpochPhase, MAX_OFFENCES, Offence, Offences, StakedValidator, Staking, StakingRules};
 pub use status::{TransactionReport, TransactionStatus};
 pub use sync::{FetchStatus, OfferedSnapshot, SyncStatus};

@@ -336,6 +336,15 @@ methods! {
     /// Execution statistics of a block on this node: lanes, re-executions, duration. They are not part of consensus. Null for blocks older
     /// than the newest 1,024 (fewer if they are large), and for blocks from before the node started.
     CornicheGetExecution = "corniche_getExecution" "(block?: BlockId) -> Execution | null",
+    /// Shards with their replicas, gateways, and counts of this gateway. Null on chains without shards.
+    CornicheGetShards = "corniche_getShards" "() -> Shards | null",
+    /// Number of the shard with this account and its storage. Null on chains without shards.
+    CornicheGetShard = "corniche_getShard" "(account: Address) -> Quantity | null",
+    /// Way of a committed transaction over the shards: timestamp, dependencies, attempts, recovery. Null if it is unknown, and on chains
+    /// without shards.
+    CornicheGetShardedTransaction = "corniche_getShardedTransaction" "(hash: Hash) -> ShardedTransaction | null",
+    /// Signatures of replicas of all shards that prove a block's transactions. Null if there are none yet, and on chains without shards.
+    CornicheGetShardCertificate = "corniche_getShardCertificate" "(block?: BlockId) -> ShardCertificate | null",
     /// Recent consensus DAG of a validator. Parameters: first and last round, or `latest` and the number of rounds.
     CornicheGetDag = "corniche_getDag" "(first: FirstRound, last: Quantity) -> Dag",
 }

@@ -194,11 +194,14 @@ pub struct FeeRules {
     pub target_gas_per_second: u64,
 }
 
+/// Name in [`EngineConfig`] of the mode without an ordering engine: the state is split over shards, and gateways propose transactions.
+pub const SHARDED_ENGINE: &str = "basil";
+
 /// The ordering engine and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineConfig {
-    /// Name of the engine: `mahi-mahi`, `autobahn`, `neobft`, `mir`, `quepaxa`, `sadl-racs` or `baxos`.
+    /// Name of the engine: `mahi-mahi`, `autobahn`, `neobft`, `mir`, `quepaxa`, `sadl-racs` or `baxos`; or [`SHARDED_ENGINE`].
     pub name: String,
     /// The engine's own parameters by name. An engine refuses unknown names.
     pub parameters: BTreeMap<String, u64>,

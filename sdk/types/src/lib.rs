@@ -34,8 +34,8 @@ pub use block::{Block, EncodedHeader, OrderedTransaction, decode_header, encode_
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
 pub use epoch_change::{EpochChange, LightMember, RecordHead, light_root};
 pub use genesis::{
-    EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, MAX_VALIDATORS, MulticastGroup, SHARDED_VALIDATORS,
-    SignatureChecks, ValidatorInfo,
+    EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, MAX_VALIDATORS, MulticastGroup, SHARDED_ENGINE,
+    SHARDED_VALIDATORS, SignatureChecks, ValidatorInfo,
 };
 pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};
 pub use intrinsic::intrinsic_gas;

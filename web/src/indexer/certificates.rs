@@ -8,9 +8,9 @@ use crate::{
     node::{Node, NodeError, quantity},
 };
 use alloy_primitives::B256;
-use corniche_api::Certificate;
+use corniche_api::{Certificate, ShardCertificate};
 use corniche_client::{ClientError, Request};
-use corniche_types::SignerBitmap;
+use corniche_types::{FaultModel, SignerBitmap};
 use serde_json::json;
 use sqlx::{AnyConnection, AnyPool, Connection, any::AnyRow};
 use std::collections::BTreeMap;
@@ -123,9 +123,27 @@ async fn fetch(node: &Node, known: u64, certified: u64) -> Result<BTreeMap<u64, 
         let Some(certificate) = response.map_err(NodeError::from)? else { break };
         by_height.insert(certificate.block_number, certificate);
     }
+    if by_height.is_empty()
+        && let Some(certificate) = node.shard_certificate(known + 1).await?
+    {
+        by_height.insert(certificate.last_block, of_shards(certificate));
+    }
     // A certificate for a block that is not indexed yet has to wait. One that covers no new block is of no use.
     by_height.retain(|height, _| (known + 1..=certified).contains(height));
     Ok(by_height)
+}
+
+/// The signers of a certificate of a sharded chain. Its signatures are separate ones, which are not stored.
+fn of_shards(ShardCertificate { last_block, block_hash, signers, .. }: ShardCertificate) -> Certificate {
+    Certificate {
+        epoch: 0,
+        committee_hash: B256::ZERO,
+        block_number: last_block,
+        block_hash,
+        fault_model: FaultModel::Byzantine.to_string(),
+        signers,
+        signature: Default::default(),
+    }
 }
 
 /// Stores when the node reported these blocks as certified, unless they existed before the explorer observed.

@@ -26,6 +26,7 @@ use axum::{
     extract::{DefaultBodyLimit, Path, State},
     routing::get,
 };
+use corniche_types::SHARDED_ENGINE;
 use maud::{Markup, html};
 use std::sync::Arc;
 use subject::{Contract, Source, Subject};
@@ -94,6 +95,11 @@ async fn facts(app: &AppState, subject: &Subject) -> Result<Vec<(&'static str, M
                 .map_or_else(unknown, |(_, nonce)| html! { (format::number(nonce)) " " span .note { (texts::NONCE_NOTE) } }),
         ),
     ];
+    if app.status().committee.is_some_and(|committee| committee.engine == SHARDED_ENGINE)
+        && let Ok(Some(shard)) = app.node.shard_of(subject.address).await
+    {
+        facts.push((account_texts::SHARD, html! { (format::number(shard)) }));
+    }
     match account {
         Some(account) => {
             facts.push((texts::TRANSACTIONS, html! { (format::number(account.number("transactions")?)) }));

@@ -1,6 +1,7 @@
 //! Page of the node that the explorer follows, its peers, its chain, its execution statistics, and stake.
 
 mod peers;
+mod shards;
 mod staking;
 pub(crate) mod texts;
 
@@ -40,6 +41,7 @@ pub async fn show(State(app): State<Arc<AppState>>) -> Page {
                 @match &info.statistics { Some(statistics) => (execution(statistics)), None => p .note { (texts::OFFLINE) } }
             }
         }
+        @if let Some(shards) = &info.shards { (shards::section(shards)) }
         @if let Some(staking) = &info.staking { (staking::section(staking, &app.status().currency)) }
     };
     Ok(layout::page(&app, nav::NETWORK, body))

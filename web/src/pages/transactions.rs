@@ -1,6 +1,7 @@
 //! Pages of transactions: the list, and a single transaction with its effects.
 
 mod calls;
+mod shards;
 mod table;
 pub(crate) mod texts;
 
@@ -188,6 +189,7 @@ async fn executed(
         (tabs(row.hash("hash")?, texts::OVERVIEW))
         section { (facts(row, is_certified, calls.why(&known), &app.status().currency)?) }
         (timeline(report, times))
+        (shards::section(app, row.hash("hash")?).await)
         @if !input.is_empty() {
             section {
                 h2 { (texts::INPUT) }

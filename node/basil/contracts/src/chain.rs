@@ -60,12 +60,14 @@ impl Chain {
     pub fn block(&self, timestamp: Timestamp) -> BlockEnv {
         let time_ms = timestamp.time_us / 1_000;
         let block_ms = self.block_ms.max(1);
-        let number = (time_ms / block_ms).saturating_sub(self.genesis_ms / block_ms) + 1;
+        let interval = time_ms / block_ms;
+        let number = interval.saturating_sub(self.genesis_ms / block_ms) + 1;
         BlockEnv {
             rules: self.rules,
             chain_id: self.chain_id,
             number,
-            timestamp: time_ms / 1_000,
+            // That of the block: its beginning.
+            timestamp: interval * block_ms / 1_000,
             base_fee: self.base_fee,
             coinbase: Address::ZERO,
             gas_limit: self.gas_limit,

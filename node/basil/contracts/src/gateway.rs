@@ -1,10 +1,10 @@
 //! A gateway: takes wallets' transactions, and drives them as a client of the shards (A2). Without I/O.
 //!
-//! An aborted transaction is tried again with a new timestamp, after a random back-off (P4). A nonce that is too high waits for the
-//! ones before it.
+//! The transactions of one wallet go one after the other: each needs the nonce that the one before it leaves. An aborted transaction is
+//! tried again with a new timestamp, after a random back-off (P4). A nonce that is too high waits for the ones before it.
 
 use crate::chain::{Chain, Run, hash};
-use corniche_basil::attestation::Decision;
+use corniche_basil::attestation::{Attestation, Decision};
 use corniche_basil::certificate::Decided;
 use corniche_basil::client::{Client, Output as ClientOutput, backoff_ms};
 use corniche_basil::message::{Message, Peer};
@@ -13,7 +13,7 @@ use corniche_basil::shared::Shared;
 use corniche_basil::transaction::{MAX_KEYS, Timestamp, TransactionError, TransactionId, Value};
 use corniche_basil::verify::Checked;
 use corniche_crypto::VerifiedTransaction;
-use corniche_types::{B256, Bytes, Receipt, SkipReason, TimestampMs};
+use corniche_types::{Address, B256, Bytes, Receipt, SkipReason, TimestampMs};
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
@@ -69,6 +69,18 @@ pub enum Output {
         hash: B256,
         error: GatewayError,
     },
+    /// See [`ClientOutput::Late`].
+    Late {
+        below_us: u64,
+    },
+    /// Another gateway's transaction is decided, after this one finished it or asked for it.
+    Recovered(Shared<Decided>),
+    /// See [`Client::certify`].
+    Certified {
+        from_us: u64,
+        below_us: u64,
+        certificate: Vec<Attestation>,
+    },
     /// See [`Client::export`].
     Exported {
         from_us: u64,
@@ -82,6 +94,10 @@ pub struct Gateway {
     chain: Chain,
     client: Client,
     pending: BTreeMap<B256, Pending>,
+    /// Nonces and hashes of each wallet's transactions. Only the first one is driven.
+    queues: BTreeMap<Address, BTreeSet<(u64, B256)>>,
+    /// Transactions that became the first of their wallet.
+    ready: Vec<B256>,
     executing: BTreeMap<Timestamp, B256>,
     deciding: BTreeMap<TransactionId, B256>,
     /// Attempts that start later.
@@ -95,6 +111,8 @@ struct Pending {
     raw: Bytes,
     values: BTreeMap<Key, Value>,
     receipt: Option<Receipt>,
+    /// True once it was the first of its wallet.
+    is_driven: bool,
     attempts: u32,
     lookups: u32,
 }
@@ -106,6 +124,8 @@ impl Gateway {
             chain,
             client,
             pending: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            ready: Vec::new(),
             executing: BTreeMap::new(),
             deciding: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -118,18 +138,29 @@ impl Gateway {
     ///
     /// # Errors
     /// It is not valid on this chain, is being driven already, or the gateway has too many.
-    pub fn submit(&mut self, now: TimestampMs, raw: Bytes) -> Result<B256, GatewayError> {
-        let transaction = self.chain.decode(&raw).map_err(GatewayError::Undecodable)?;
-        let hash = hash(&raw);
+    pub fn submit(&mut self, now: TimestampMs, raw: &Bytes) -> Result<B256, GatewayError> {
+        let transaction = self.chain.decode(raw).map_err(GatewayError::Undecodable)?;
+        self.submit_verified(now, transaction)
+    }
+
+    /// As [`Self::submit`], for a transaction of this chain whose signature was checked.
+    ///
+    /// # Errors
+    /// It is being driven already, or the gateway has too many.
+    pub fn submit_verified(&mut self, now: TimestampMs, transaction: VerifiedTransaction) -> Result<B256, GatewayError> {
+        let (hash, raw) = (transaction.hash(), transaction.transaction().raw().clone());
         if self.pending.contains_key(&hash) {
             return Err(GatewayError::Known);
         }
         if self.pending.len() >= MAX_PENDING {
             return Err(GatewayError::Busy);
         }
-        self.pending
-            .insert(hash, Pending { transaction, raw, values: BTreeMap::new(), receipt: None, attempts: 0, lookups: 0 });
-        self.start(now, hash);
+        let (sender, nonce) = (transaction.sender(), transaction.transaction().nonce());
+        let values = BTreeMap::new();
+        let pending = Pending { transaction, raw, values, receipt: None, is_driven: false, attempts: 0, lookups: 0 };
+        self.pending.insert(hash, pending);
+        self.queues.entry(sender).or_default().insert((nonce, hash));
+        self.drive_first(&sender);
         self.drain(now);
         Ok(hash)
     }
@@ -164,6 +195,35 @@ impl Gateway {
     /// The client of the shards, to export the ledger and to finish transactions of gateways that stopped.
     pub fn client(&mut self) -> &mut Client {
         &mut self.client
+    }
+
+    /// Forgets a wallet's transaction that is in the ledger: another gateway proposed it.
+    pub fn settle(&mut self, now: TimestampMs, hash: &B256) {
+        self.take(hash);
+        self.drain(now);
+    }
+
+    /// Removes a transaction. The next one of its wallet follows.
+    fn take(&mut self, hash: &B256) -> Option<Pending> {
+        let pending = self.pending.remove(hash)?;
+        let (sender, nonce) = (pending.transaction.sender(), pending.transaction.transaction().nonce());
+        if let Some(queue) = self.queues.get_mut(&sender) {
+            queue.remove(&(nonce, *hash));
+            if queue.is_empty() {
+                self.queues.remove(&sender);
+            }
+        }
+        self.drive_first(&sender);
+        Some(pending)
+    }
+
+    fn drive_first(&mut self, sender: &Address) {
+        let first = self.queues.get(sender).and_then(BTreeSet::first).map(|(_, hash)| *hash);
+        let first = first.and_then(|hash| Some((hash, self.pending.get_mut(&hash)?)));
+        if let Some((hash, pending)) = first.filter(|(_, pending)| !pending.is_driven) {
+            pending.is_driven = true;
+            self.ready.push(hash);
+        }
     }
 
     /// Number of transactions that are driven.
@@ -238,12 +298,20 @@ impl Gateway {
     }
 
     fn drop_pending(&mut self, hash: B256, error: GatewayError) {
-        if self.pending.remove(&hash).is_some() {
+        if self.take(&hash).is_some() {
             self.outputs.push_back(Output::Dropped { hash, error });
         }
     }
 
     fn drain(&mut self, now: TimestampMs) {
+        loop {
+            self.drain_client(now);
+            let Some(hash) = self.ready.pop() else { return };
+            self.start(now, hash);
+        }
+    }
+
+    fn drain_client(&mut self, now: TimestampMs) {
         while let Some(output) = self.client.poll() {
             match output {
                 ClientOutput::Send { to, message } => self.outputs.push_back(Output::Send { to, message }),
@@ -261,7 +329,14 @@ impl Gateway {
                 ClientOutput::Exported { from_us, below_us, transactions } => {
                     self.outputs.push_back(Output::Exported { from_us, below_us, transactions });
                 }
-                ClientOutput::Recovered { decided, .. } => self.recovered(decided),
+                ClientOutput::Late { below_us } => self.outputs.push_back(Output::Late { below_us }),
+                ClientOutput::Certified { from_us, below_us, certificate } => {
+                    self.outputs.push_back(Output::Certified { from_us, below_us, certificate });
+                }
+                ClientOutput::Recovered { decided, .. } => {
+                    self.outputs.push_back(Output::Recovered(Shared::clone(&decided)));
+                    self.recovered(decided);
+                }
             }
         }
     }
@@ -270,7 +345,7 @@ impl Gateway {
         if decided.decision() == Decision::Abort {
             return self.retry(now, hash, GatewayError::Conflicts);
         }
-        let Some(Pending { receipt: Some(receipt), attempts, .. }) = self.pending.remove(&hash) else { return };
+        let Some(Pending { receipt: Some(receipt), attempts, .. }) = self.take(&hash) else { return };
         self.outputs.push_back(Output::Committed { hash, receipt: Box::new(receipt), decided, attempts });
     }
 
@@ -282,7 +357,7 @@ impl Gateway {
         let values = reads.map(|read| (read.key.clone(), read.value.clone())).collect();
         let Run::Done(ran) = self.chain.run(decided.transaction.timestamp, &pending.transaction, &values) else { return };
         let attempts = pending.attempts;
-        self.pending.remove(&hash);
+        self.take(&hash);
         self.outputs.push_back(Output::Committed { hash, receipt: Box::new(ran.receipt), decided, attempts });
     }
 }

@@ -2,8 +2,8 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_basil::shards::Key;
-use corniche_basil::transaction::Value;
-use corniche_state::{AccountCode, Changes};
+use corniche_basil::transaction::{Value, Write};
+use corniche_state::{AccountCode, Changes, StateView};
 use corniche_types::{Account, Address, B256, Bytes, KECCAK_EMPTY, U256};
 use std::collections::BTreeMap;
 
@@ -94,6 +94,32 @@ fn account_values(account: Option<&Account>) -> [Value; 2] {
     ]
 }
 
+/// Changes that writes make to a state: the inverse of [`values`]. Keys in another format change nothing.
+pub fn changes(writes: &[Write], view: &dyn StateView) -> Changes {
+    let mut changes = Changes::default();
+    for Write { key, value } in writes {
+        let address = key.account;
+        let item = key.item.as_ref();
+        if item == BALANCE || item == CODE_NAME {
+            let current = || view.account(&address).unwrap_or_default();
+            let mut account = changes.accounts.remove(&address).map_or_else(current, Option::unwrap_or_default);
+            if item == BALANCE {
+                let Balance { nonce, balance } = decode(value).unwrap_or_default();
+                (account.nonce, account.balance) = (nonce, balance);
+            } else {
+                let AccountCode { hash, abi_version, gas_version } = code(value);
+                (account.code_hash, account.abi_version, account.gas_version) = (hash, abi_version, gas_version);
+            }
+            changes.accounts.insert(address, (!account.is_empty()).then_some(account));
+        } else if let Some(hash) = item.strip_prefix(CODE).and_then(|hash| B256::try_from(hash).ok()) {
+            changes.code.extend(value.clone().map(|code| (hash, code)));
+        } else if let Some(slot) = item.strip_prefix(SLOT).and_then(|slot| B256::try_from(slot).ok()) {
+            changes.storage.insert((address, slot), self::slot(value));
+        }
+    }
+    changes
+}
+
 /// All values that changes give to keys.
 pub fn values(changes: &Changes) -> BTreeMap<Key, Value> {
     let mut values = BTreeMap::new();
@@ -110,4 +136,40 @@ pub fn values(changes: &Changes) -> BTreeMap<Key, Value> {
         values.insert(code_key(hash), Some(code.clone()));
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_state::{EmptyState, Overlay};
+
+    #[test]
+    fn changes_of_writes_are_those_that_made_them() {
+        let [plain, contract, gone] = [1, 2, 3].map(Address::with_last_byte);
+        let code = Bytes::from_static(b"code");
+        let hash = corniche_types::keccak256(&code);
+        let account = |nonce, balance: u64| Account { nonce, balance: U256::from(balance), ..Account::default() };
+        let with_code = Account { code_hash: hash, abi_version: 3, gas_version: 2, ..account(1, 0) };
+        let made = Changes {
+            accounts: [(plain, Some(account(7, 9))), (contract, Some(with_code.clone())), (gone, None)].into(),
+            storage: [
+                ((contract, B256::with_last_byte(1)), B256::with_last_byte(8)),
+                ((contract, B256::with_last_byte(2)), B256::ZERO),
+            ]
+            .into(),
+            code: [(hash, code)].into(),
+        };
+        let writes =
+            |values: BTreeMap<Key, Value>| -> Vec<_> { values.into_iter().map(|(key, value)| Write { key, value }).collect() };
+        let before = Changes { accounts: [(gone, Some(account(1, 1)))].into(), ..Changes::default() };
+        let base = Overlay { base: &EmptyState, changes: &before };
+        assert_eq!(changes(&writes(values(&made)), &base), made);
+        // One of an account's two values leaves the other one as it is.
+        let only = [Write { key: balance_key(contract), value: encode(&Balance { nonce: 2, balance: U256::from(5) }) }];
+        let found = changes(&only, &Overlay { base: &base, changes: &made });
+        let expected = Account { nonce: 2, balance: U256::from(5), ..with_code };
+        assert_eq!(found.accounts, [(contract, Some(expected))].into());
+        let foreign = Write { key: Key { account: plain, item: Bytes::from_static(b"x") }, value: None };
+        assert_eq!(changes(&[foreign], &base), Changes::default());
+    }
 }

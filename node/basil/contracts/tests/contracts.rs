@@ -98,7 +98,7 @@ impl Network {
 
     fn submit(&mut self, gateway: u8, raw: Bytes) -> B256 {
         let now = self.now();
-        let hash = self.gateways.get_mut(&client_id(gateway)).unwrap().submit(now, raw).unwrap();
+        let hash = self.gateways.get_mut(&client_id(gateway)).unwrap().submit(now, &raw).unwrap();
         self.drain();
         hash
     }
@@ -144,7 +144,7 @@ impl Network {
                         assert!(self.committed.insert(hash, *receipt).is_none(), "{hash} is committed twice");
                     }
                     Output::Dropped { hash, error } => _ = self.dropped.insert(hash, error),
-                    Output::Exported { .. } => {}
+                    Output::Late { .. } | Output::Recovered(_) | Output::Certified { .. } | Output::Exported { .. } => {}
                 }
             }
         }

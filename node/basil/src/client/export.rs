@@ -55,11 +55,6 @@ impl Client {
         true
     }
 
-    /// Gives up an export.
-    pub fn cancel_export(&mut self, below_us: u64) {
-        self.exports.remove(&below_us);
-    }
-
     /// Asks the shards that did not respond, and about transactions that are not decided.
     pub(super) fn repeat_exports(&mut self, now: TimestampMs) {
         let due: Vec<_> =
@@ -74,6 +69,11 @@ impl Client {
             self.broadcast(&missing, Message::AskClosed { from_us, below_us });
             self.resolve(&undecided);
         }
+    }
+
+    /// Gives up an export.
+    pub fn cancel_export(&mut self, below_us: u64) {
+        self.exports.remove(&below_us);
     }
 
     /// Any shard may know them.

@@ -3,7 +3,7 @@
 
 use super::{Entry, Replica};
 use crate::attestation::{Decision, Statement};
-use crate::message::Peer;
+use crate::message::{Message, Peer};
 use crate::record::Record;
 use crate::replica::prefix::position;
 use crate::replica::prepare::Phase;
@@ -60,8 +60,11 @@ impl Replica {
     /// Lists what may be, or become, committed in a range: committed transactions, and those with a Commit vote or a prepared
     /// record here. Later lists of a range differ by decisions only, so nothing about them is stored.
     pub(super) fn report_closed(&mut self, now: TimestampMs, to: Peer, from_us: u64, below_us: u64) {
-        if below_us > self.closed_us || from_us >= below_us || from_us.max(self.genesis_us) < self.prefix.pruned_us {
+        if below_us > self.closed_us || from_us >= below_us {
             return;
+        }
+        if from_us.max(self.genesis_us) < self.prefix.pruned_us {
+            return self.send(to, Message::Pruned { below_us: self.prefix.pruned_us });
         }
         let transactions = self.may_commit(from_us, below_us);
         if transactions.len() > MAX_LISTED {

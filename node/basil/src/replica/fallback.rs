@@ -6,7 +6,8 @@ use crate::certificate::{Proposal, majority};
 use crate::message::{Message, Peer};
 use crate::record::Record;
 use crate::shards::ReplicaId;
-use crate::transaction::TransactionId;
+use crate::shared::Shared;
+use crate::transaction::{SignedTransaction, TransactionId};
 use crate::verify::leader;
 use crate::views::next_view;
 use corniche_types::TimestampMs;
@@ -26,6 +27,13 @@ pub(super) struct State {
 impl State {
     pub(super) fn restore(&mut self, decision: Decision, decision_view: View, current_view: View) {
         *self = Self { logged: Some((decision, decision_view)), current_view, view_until: TimestampMs(0) };
+    }
+
+    /// `None` without a logged decision.
+    pub(super) fn record(&self, id: TransactionId, transaction: &Shared<SignedTransaction>) -> Option<Record> {
+        let (decision, decision_view) = self.logged?;
+        let (transaction, current_view) = (Some(transaction.clone()), self.current_view);
+        Some(Record::Logged { transaction, id, decision, decision_view, current_view })
     }
 }
 
@@ -98,9 +106,9 @@ impl Replica {
 
     fn record_logged(&mut self, now: TimestampMs, id: TransactionId) {
         let entry = self.entry(id);
-        if let Some((decision, decision_view)) = entry.fallback.logged {
-            let (transaction, current_view) = (entry.transaction.clone(), entry.fallback.current_view);
-            self.replies.record(now, &self.config, Record::Logged { transaction, id, decision, decision_view, current_view });
+        let record = entry.transaction.as_ref().and_then(|transaction| entry.fallback.record(id, transaction));
+        if let Some(record) = record {
+            self.replies.record(now, &self.config, record);
         }
     }
 

@@ -6,14 +6,20 @@
 //! each key below it only.
 
 use super::closing::candidates;
-use super::{Entry, Replica};
+use super::{Entry, Output, Replica};
 use crate::attestation::{Decision, Statement};
-use crate::message::{MAX_FETCHED, Message, Peer};
+use crate::certificate::Decided;
+use crate::message::{MAX_FETCHED, MAX_STATE_TRANSACTIONS, Message, Peer};
 use crate::record::Record;
 use crate::shards::ReplicaId;
+use crate::shared::Shared;
 use crate::transaction::{Timestamp, TransactionId};
 use corniche_types::{B256, TimestampMs};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+
+/// Bytes after which a part of the state ends.
+const STATE_BYTES: usize = 512 << 10;
 
 /// Knowledge of a replica about its complete prefix, and about the range above it.
 pub(super) struct Prefix {
@@ -22,6 +28,8 @@ pub(super) struct Prefix {
     /// Below, only the newest committed versions are kept; µs.
     pub(super) pruned_us: u64,
     collecting: Option<Collecting>,
+    /// Replicas that forgot a part of what is missing here.
+    forgotten_by: BTreeSet<ReplicaId>,
     /// Number of keys of which each transaction below `pruned_us` wrote the newest version.
     pinned: BTreeMap<TransactionId, usize>,
 }
@@ -29,7 +37,13 @@ pub(super) struct Prefix {
 impl Prefix {
     /// Before the genesis there is nothing.
     pub(super) fn new(genesis_us: u64) -> Self {
-        Self { complete_us: genesis_us, pruned_us: genesis_us, collecting: None, pinned: BTreeMap::new() }
+        Self {
+            complete_us: genesis_us,
+            pruned_us: genesis_us,
+            collecting: None,
+            forgotten_by: BTreeSet::new(),
+            pinned: BTreeMap::new(),
+        }
     }
 }
 
@@ -105,6 +119,18 @@ impl Replica {
         self.finish_prefix(now);
     }
 
+    /// Another replica forgot what this one asked for. One of f + 1 is correct.
+    pub(super) fn receive_pruned(&mut self, from: Peer, below_us: u64) {
+        let Peer::Replica(replica) = from else { return };
+        if replica.shard != self.id.shard || replica == self.id || below_us <= self.prefix.complete_us {
+            return;
+        }
+        let is_new = self.prefix.forgotten_by.insert(replica);
+        if is_new && self.prefix.forgotten_by.len() == self.shards.validity() {
+            self.outputs.push_back(Output::Behind);
+        }
+    }
+
     /// A transaction is decided here.
     pub(super) fn note_decided(&mut self, now: TimestampMs, id: TransactionId) {
         if let Some(Collecting { missing: Some(missing), .. }) = &mut self.prefix.collecting
@@ -118,8 +144,32 @@ impl Replica {
         let is_complete = |collecting: &mut Collecting| collecting.missing.as_ref().is_some_and(BTreeSet::is_empty);
         let Some(Collecting { below_us, .. }) = self.prefix.collecting.take_if(is_complete) else { return };
         self.prefix.complete_us = below_us;
+        self.prefix.forgotten_by.clear();
         self.replies.record(now, &self.config, Record::Complete { below_us });
         self.prune(below_us.saturating_sub(self.config.keep_ms.saturating_mul(1_000)));
+    }
+
+    /// Sends the next committed transactions that make the state at a time, to a replica that lost its own.
+    pub(super) fn report_state(&mut self, to: Peer, below_us: u64, after: Option<TransactionId>) {
+        // Above the complete prefix something may be missing, and below the pruned one the state is lost.
+        if !matches!(to, Peer::Replica(_)) || below_us > self.prefix.complete_us || below_us < self.prefix.pruned_us {
+            return;
+        }
+        let is_part = |decided: &&Shared<Decided>| {
+            decided.decision() == Decision::Commit && decided.transaction.timestamp.time_us < below_us
+        };
+        let later = (after.map_or(Unbounded, Excluded), Unbounded);
+        let mut found = self.transactions.range(later).filter_map(|(_, entry)| entry.decided.as_ref()).filter(is_part);
+        let (mut transactions, mut bytes) = (Vec::new(), 0);
+        while bytes < STATE_BYTES
+            && transactions.len() < MAX_STATE_TRANSACTIONS
+            && let Some(decided) = found.next()
+        {
+            bytes += borsh::object_length(&**decided).unwrap_or(STATE_BYTES);
+            transactions.push(Shared::clone(decided));
+        }
+        let is_last = found.next().is_none();
+        self.send(to, Message::State { below_us, after, transactions, is_last });
     }
 
     /// True for a transaction about which everything is forgotten: a second vote could differ from the first.

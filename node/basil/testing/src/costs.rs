@@ -242,6 +242,7 @@ fn attestations(message: &Message) -> u64 {
         Message::Writeback(one) => decided(one),
         Message::InvokeFallback { proposal, views } => justified(&proposal.justification) + views.len(),
         Message::Decide { elections, .. } => elections.len(),
+        Message::State { transactions, .. } => transactions.iter().map(|one| decided(one)).sum(),
         _ => 0,
     };
     count as u64

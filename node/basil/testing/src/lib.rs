@@ -6,10 +6,11 @@ pub mod costs;
 pub mod doubles;
 pub mod workload;
 
-use corniche_basil::attestation::{Signatures, Signer};
+use corniche_basil::attestation::{Attestation, Signatures, Signer};
 use corniche_basil::certificate::Decided;
 use corniche_basil::client::{Client, Output as ClientOutput};
 use corniche_basil::config::Config;
+use corniche_basil::copy::StateCopy;
 use corniche_basil::message::{Message, Peer};
 use corniche_basil::record::Record;
 use corniche_basil::replica::{Input, Output, Program, Replica, Setup, Ticket};
@@ -107,8 +108,12 @@ pub fn client_id(number: u8) -> ClientId {
 
 pub struct ReplicaNode {
     pub replica: Option<Replica>,
+    /// The copy that precedes the replica after it lost its disk.
+    copy: Option<StateCopy>,
     pub verifier: Verifier,
     pub disk: Vec<Record>,
+    /// Number of records at which a snapshot replaces them.
+    replace_at: usize,
     pub liar: Option<Liar>,
     /// Milliseconds by which its clock is ahead.
     pub skew: i64,
@@ -124,6 +129,9 @@ pub struct ClientNode {
     pub finished: Vec<(TransactionId, Shared<Decided>)>,
     pub recovered: Vec<TransactionId>,
     pub exported: BTreeMap<(u64, u64), Vec<Shared<Decided>>>,
+    pub certified: BTreeMap<(u64, u64), Vec<Attestation>>,
+    /// See [`ClientOutput::Late`].
+    pub late: Option<u64>,
     pub lie: Option<ClientLie>,
     /// Transactions for which a lying client could propose both decisions, and did.
     pub equivocated: BTreeSet<TransactionId>,
@@ -146,6 +154,9 @@ pub enum Event {
 
 /// Delay of a message in ms; `None` if it is lost.
 pub type Delay = Box<dyn FnMut(&mut Random, Peer, Peer, &Message) -> Option<u64>>;
+
+/// A snapshot replaces a disk with at least as many records, so that schedules with restarts test it.
+const SNAPSHOT_RECORDS: usize = 64;
 
 pub struct World {
     pub shards: Arc<Shards>,
@@ -203,6 +214,9 @@ pub fn kind(message: &Message) -> &'static str {
         Message::InvokeFallback { .. } => "invoke",
         Message::Elect(_) => "elect",
         Message::Decide { .. } => "decide",
+        Message::Pruned { .. } => "pruned",
+        Message::AskState { .. } => "ask-state",
+        Message::State { .. } => "state",
     }
 }
 
@@ -255,7 +269,16 @@ impl World {
         };
         for id in world.all_replicas() {
             let verifier = Verifier::new(Arc::clone(&world.shards), world.keys.clone());
-            let node = ReplicaNode { replica: None, verifier, disk: Vec::new(), liar: None, skew: 0, deadline: None };
+            let node = ReplicaNode {
+                replica: None,
+                copy: None,
+                verifier,
+                disk: Vec::new(),
+                replace_at: SNAPSHOT_RECORDS,
+                liar: None,
+                skew: 0,
+                deadline: None,
+            };
             world.replicas.insert(id, node);
             world.start_replica(id);
         }
@@ -271,7 +294,7 @@ impl World {
         let client = Client::new(self.config.clone(), Arc::clone(&self.shards), id, signer, 0);
         let verifier = Verifier::new(Arc::clone(&self.shards), self.keys.clone());
         let (values, finished, recovered) = (Vec::new(), Vec::new(), Vec::new());
-        let (lie, seen, exported) = (None, SeenVotes::default(), BTreeMap::new());
+        let (lie, seen, exported, certified) = (None, SeenVotes::default(), BTreeMap::new(), BTreeMap::new());
         let node = ClientNode {
             client,
             verifier,
@@ -281,6 +304,8 @@ impl World {
             finished,
             recovered,
             exported,
+            certified,
+            late: None,
             lie,
             equivocated: BTreeSet::new(),
             seen,
@@ -313,9 +338,40 @@ impl World {
         self.drain_replica(id);
     }
 
+    /// Replaces a replica by one with an empty disk, which copies the state first.
+    pub fn lose_disk(&mut self, id: ReplicaId) {
+        self.stop_replica(id);
+        let now = self.replica_time(id);
+        let node = self.replicas.get_mut(&id).unwrap();
+        node.disk.clear();
+        node.copy = Some(StateCopy::new(now, &self.config, Arc::clone(&self.shards), id));
+        self.drain_copy(id);
+    }
+
+    /// True while a replica copies the state.
+    pub fn is_copying(&self, id: ReplicaId) -> bool {
+        self.replicas[&id].copy.is_some()
+    }
+
+    fn drain_copy(&mut self, id: ReplicaId) {
+        let skew = self.replicas[&id].skew;
+        while let Some((to, message)) = self.replicas.get_mut(&id).unwrap().copy.as_mut().and_then(StateCopy::poll) {
+            self.post(Peer::Replica(id), to, message);
+        }
+        let node = self.replicas.get_mut(&id).unwrap();
+        let Some(copy) = &node.copy else { return };
+        if let Some(records) = copy.records() {
+            (node.disk, node.copy) = (records, None);
+            return self.start_replica(id);
+        }
+        let at = copy.deadline().0.saturating_add_signed(-skew);
+        self.schedule(at, Event::Wake(Peer::Replica(id)));
+    }
+
     /// Stops a replica. Appends that are not durable are lost.
     pub fn stop_replica(&mut self, id: ReplicaId) {
-        self.replicas.get_mut(&id).unwrap().replica = None;
+        let node = self.replicas.get_mut(&id).unwrap();
+        (node.replica, node.copy) = (None, None);
         self.processors.remove(&Peer::Replica(id));
         self.events.retain(|_, event| !matches!(event, Event::Durable(replica, ..) if *replica == id));
     }
@@ -386,6 +442,10 @@ impl World {
                 ClientOutput::Exported { from_us, below_us, transactions } => {
                     node.exported.insert((from_us, below_us), transactions);
                 }
+                ClientOutput::Late { below_us } => node.late = Some(below_us),
+                ClientOutput::Certified { from_us, below_us, certificate } => {
+                    node.certified.insert((from_us, below_us), certificate);
+                }
                 ClientOutput::Recovered { id, decided } => {
                     node.recovered.push(id);
                     self.decided.push(decided);
@@ -419,6 +479,12 @@ impl World {
                 }
                 Output::Persist(ticket, records) => {
                     self.schedule(self.now + self.disk_ms, Event::Durable(id, ticket, records));
+                }
+                Output::Behind => {
+                    let now = self.replica_time(id);
+                    let node = self.replicas.get_mut(&id).unwrap();
+                    (node.replica, node.copy) = (None, Some(StateCopy::new(now, &self.config, Arc::clone(&self.shards), id)));
+                    return self.drain_copy(id);
                 }
                 Output::Decided(decided) => {
                     if self.replicas[&id].liar.is_none() {
@@ -490,7 +556,14 @@ impl World {
 
     fn durable(&mut self, peer: Peer, ticket: Ticket, records: Vec<Record>) {
         if let Peer::Replica(id) = peer {
-            self.replicas.get_mut(&id).unwrap().disk.extend(records);
+            let node = self.replicas.get_mut(&id).unwrap();
+            node.disk.extend(records);
+            if node.disk.len() >= node.replace_at
+                && let Some(replica) = &node.replica
+            {
+                node.disk = replica.snapshot();
+                node.replace_at = 2 * node.disk.len() + SNAPSHOT_RECORDS;
+            }
             self.input(id, Input::Durable(ticket));
         }
     }
@@ -498,6 +571,14 @@ impl World {
     fn input(&mut self, id: ReplicaId, input: Input) {
         let now = self.replica_time(id);
         let node = self.replicas.get_mut(&id).unwrap();
+        if let Some(copy) = &mut node.copy {
+            match input {
+                Input::Message(checked) => copy.handle(*checked),
+                Input::Deadline => copy.tick(now),
+                Input::Durable(_) => {}
+            }
+            return self.drain_copy(id);
+        }
         if let Some(replica) = &mut node.replica {
             if matches!(input, Input::Deadline) {
                 if replica.deadline().is_none_or(|deadline| deadline > now) {

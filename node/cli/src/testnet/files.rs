@@ -1,6 +1,9 @@
 //! Files of a new network: keys, genesis and configuration of each node.
 
-use super::{SequencerPart, Testnet, Up, process::NodeProcess};
+use super::{
+    SequencerPart, Testnet, Up,
+    process::{NodeProcess, REPLICA},
+};
 use crate::{engines, explorer, genesis, keys};
 use anyhow::{Context, bail, ensure};
 use corniche_aom_sequencer::public_key;
@@ -21,13 +24,16 @@ use std::{
 
 /// Creates keys, genesis and configuration files of a new network.
 pub(super) fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
-    ensure!(up.validators >= 1, "a network needs at least one validator");
-    ensure!(up.validators + up.full_nodes <= 100, "more than 100 processes on one machine are not a testnet");
     let name = up.engine.as_deref().unwrap_or(engines::DEFAULT);
-    let engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
-    let (validators, votes, signatures) = (up.validators, up.votes.clone(), up.signatures);
+    let mut engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
+    let members = Members::of(up, name)?;
+    engine.parameters.extend(members.parameters());
+    let (validators, total) = (members.validators(), members.validators() + up.full_nodes);
+    ensure!(validators >= 1, "a network needs at least one validator");
+    ensure!(total <= 100, "more than 100 processes on one machine are not a testnet");
+    let (votes, signatures) = (up.votes.clone(), up.signatures);
     let sequencers = if engines::has_sequencers(name)? {
-        Sequencers::make(up)?
+        Sequencers::make(up, validators)?
     } else {
         ensure!(up.sequencer == SequencerPart::Process, "--sequencer: engine {name} has no sequencers");
         Sequencers::default()
@@ -39,25 +45,39 @@ pub(super) fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
         signatures,
         staking: up.staking.parameters()?,
         multicast: sequencers.group.clone(),
+        block_ms: members.block_ms(),
         ..genesis::default_spec()
     };
     let network = genesis::make_network(&spec)?;
     fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
-    let total = up.validators + up.full_nodes;
-    let ports = Ports::choose(up.base_port, total)?;
+    let mut ports = Ports::choose(up.base_port, total)?;
+    // The gateways, which come last in the genesis, get the first ports: wallets connect to them.
+    if let Members::Sharded { gateways, .. } = members {
+        ports.rotate(gateways);
+    }
     let peers = network.validators.iter().zip(&ports.peers).map(|(keys, port)| peer_address(&keys.network, *port)).collect();
-    let files =
-        NodeFiles { dir, up, validators: &network.validators, ports, peers, limits: limits(up), sequencers: &sequencers };
-    let nodes = (0..total).map(|index| files.write(index)).collect::<anyhow::Result<_>>()?;
+    let files = NodeFiles {
+        dir,
+        up,
+        members,
+        validators: &network.validators,
+        ports,
+        peers,
+        limits: limits(up, total),
+        sequencers: &sequencers,
+    };
+    let mut nodes = (0..total).map(|index| files.write(index)).collect::<anyhow::Result<Vec<_>>>()?;
+    if let Members::Sharded { gateways, .. } = members {
+        nodes.rotate_right(gateways);
+    }
     let sequencers = sequencers.write(dir)?;
     let explorer = (!up.no_explorer).then(|| explorer_of(dir, up)).transpose()?;
     Ok(Testnet { chain_id: network.genesis.chain_id, nodes, sequencers, explorer })
 }
 
 /// Limits of nodes that share one machine and one address.
-fn limits(up: &Up) -> Limits {
+fn limits(up: &Up, total: usize) -> Limits {
     let default = Limits::default();
-    let total = up.validators + up.full_nodes;
     // More threads than processors only wake each other.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Limits {
@@ -71,10 +91,88 @@ fn limits(up: &Up) -> Limits {
     }
 }
 
+/// Validators of a network.
+#[derive(Clone, Copy)]
+enum Members {
+    Committee(usize),
+    /// Replicas of shards, and gateways.
+    Sharded {
+        shards: usize,
+        gateways: usize,
+    },
+}
+
+/// 5f + 1 with f = 1.
+const REPLICAS_PER_SHARD: usize = 6;
+/// Role of a gateway.
+const GATEWAY: &str = "gateway";
+/// Interval of a sharded network's blocks.
+const SHARDED_BLOCK_MS: u64 = 1_000;
+
+impl Members {
+    fn of(up: &Up, engine: &str) -> anyhow::Result<Self> {
+        if engine != engines::SHARDED {
+            ensure!(
+                up.shards.is_none() && up.gateways.is_none(),
+                "--shards and --gateways: engine {engine} has neither; add `--engine {}`",
+                engines::SHARDED
+            );
+            return Ok(Self::Committee(up.validators.unwrap_or(4)));
+        }
+        ensure!(
+            up.validators.is_none() && up.full_nodes == 0,
+            "--validators and --full-nodes: {engine} has replicas and gateways; use --shards and --gateways"
+        );
+        Ok(Self::Sharded { shards: up.shards.unwrap_or(1), gateways: up.gateways.unwrap_or(1) })
+    }
+
+    fn validators(self) -> usize {
+        match self {
+            Self::Committee(validators) => validators,
+            Self::Sharded { shards, gateways } => shards * REPLICAS_PER_SHARD + gateways,
+        }
+    }
+
+    fn parameters(self) -> Vec<(String, u64)> {
+        match self {
+            Self::Committee(_) => Vec::new(),
+            Self::Sharded { shards, gateways } => {
+                vec![("shards".into(), shards as u64), ("gateways".into(), gateways as u64)]
+            }
+        }
+    }
+
+    fn block_ms(self) -> u64 {
+        match self {
+            Self::Committee(_) => genesis::default_spec().block_ms,
+            Self::Sharded { .. } => SHARDED_BLOCK_MS,
+        }
+    }
+
+    /// Name and role of a validator.
+    fn name(self, index: usize) -> (String, &'static str) {
+        let Self::Sharded { shards, .. } = self else { return (format!("validator-{index}"), "validator") };
+        let replicas = shards * REPLICAS_PER_SHARD;
+        match index.checked_sub(replicas) {
+            Some(gateway) => (format!("gateway-{gateway}"), GATEWAY),
+            None => (format!("replica-{}-{}", index / REPLICAS_PER_SHARD, index % REPLICAS_PER_SHARD), REPLICA),
+        }
+    }
+
+    /// True for the node that users connect to first.
+    fn is_first(self, index: usize) -> bool {
+        match self {
+            Self::Committee(_) => index == 0,
+            Self::Sharded { shards, .. } => index == shards * REPLICAS_PER_SHARD,
+        }
+    }
+}
+
 /// Writes the folder of each node. Validators come first, then full nodes.
 struct NodeFiles<'a> {
     dir: &'a Path,
     up: &'a Up,
+    members: Members,
     validators: &'a [ValidatorKeys],
     ports: Ports,
     /// Addresses of the validators for other nodes.
@@ -87,7 +185,7 @@ impl NodeFiles<'_> {
     fn write(&self, index: usize) -> anyhow::Result<NodeProcess> {
         let validator = self.validators.get(index);
         let (name, role) = match validator {
-            Some(_) => (format!("validator-{index}"), "validator"),
+            Some(_) => self.members.name(index),
             None => (format!("full-{}", index - self.validators.len()), "full"),
         };
         let folder = self.dir.join(&name);
@@ -95,16 +193,19 @@ impl NodeFiles<'_> {
         match validator {
             Some(keys) => {
                 keys::save(keys, &folder.join("keys"))?;
-                keys.declare_unsigned(&folder.join("data"))?;
+                if role != GATEWAY {
+                    keys.declare_unsigned(&folder.join("data"))?;
+                }
             }
             None => secret::write(&folder.join("network.key"), &hex::encode(B256::random()))?,
         }
         let config = self.config(index, &folder)?;
         let config_path = folder.join("node.toml");
         fs::write(&config_path, toml::to_string(&config)?)?;
+        let metrics = format!("http://127.0.0.1:{}/metrics", self.ports.metrics[index]);
         Ok(NodeProcess {
-            rpc: format!("http://{}", config.rpc),
-            metrics: Some(format!("http://127.0.0.1:{}/metrics", self.ports.metrics[index])),
+            rpc: if role == REPLICA { metrics.clone() } else { format!("http://{}", config.rpc) },
+            metrics: Some(metrics),
             role: role.into(),
             data_dir: folder.join("data"),
             log: folder.join("node.log"),
@@ -117,7 +218,7 @@ impl NodeFiles<'_> {
     fn config(&self, index: usize, folder: &Path) -> anyhow::Result<NodeConfig> {
         let is_validator = index < self.validators.len();
         // One node has a faucet, from the last funded account.
-        let faucet = dev_accounts().pop().filter(|_| index == 0);
+        let faucet = dev_accounts().pop().filter(|_| self.members.is_first(index));
         if let Some(account) = &faucet {
             secret::write(&folder.join("faucet.key"), account.secret)?;
         }
@@ -142,17 +243,21 @@ impl NodeFiles<'_> {
             snapshots: Default::default(),
             network_key: (!is_validator).then(|| "network.key".into()),
             // All clients are on this machine, and load tests are the purpose.
-            serve: Serve { namespaces: namespaces(self.up, index)?, spare_loopback: true, ..Serve::default() },
+            serve: Serve {
+                namespaces: namespaces(self.up, self.members.is_first(index))?,
+                spare_loopback: true,
+                ..Serve::default()
+            },
             limits: self.limits.clone(),
         })
     }
 }
 
 /// The explorer queries the first node, including traces of transactions.
-fn namespaces(up: &Up, index: usize) -> anyhow::Result<Namespaces> {
+fn namespaces(up: &Up, is_first: bool) -> anyhow::Result<Namespaces> {
     Ok(match &up.namespaces {
         Some(namespaces) => namespaces.clone(),
-        None if index == 0 && !up.no_explorer => Namespaces::from_names(Namespaces::default().names().chain(["debug"]))?,
+        None if is_first && !up.no_explorer => Namespaces::from_names(Namespaces::default().names().chain(["debug"]))?,
         None => Namespaces::default(),
     })
 }
@@ -211,21 +316,21 @@ const MULTICAST: Ipv4Addr = Ipv4Addr::new(239, 255, 160, 77);
 
 impl Sequencers {
     /// Chooses keys and free ports.
-    fn make(up: &Up) -> anyhow::Result<Self> {
+    fn make(up: &Up, validators: usize) -> anyhow::Result<Self> {
         let suite = Suite::try_from(up.suite).with_context(|| format!("--suite {}: expected 1, 2, 4 or 5", up.suite))?;
         let secrets: Vec<_> = (0..up.sequencers).map(|_| B256::random()).collect();
         let public = |secret: &B256| anyhow::Ok(Bytes::from(public_key(suite, secret)?));
         let keys = secrets.iter().map(public).collect::<anyhow::Result<_>>()?;
         // All sockets are held until all ports are known, so that the ports differ.
         let udp = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no free UDP port on this machine");
-        let sockets = (0..up.sequencers + up.validators).map(|_| udp()).collect::<anyhow::Result<Vec<_>>>()?;
+        let sockets = (0..up.sequencers + validators).map(|_| udp()).collect::<anyhow::Result<Vec<_>>>()?;
         let mut requests = sockets.iter().map(UdpSocket::local_addr).collect::<Result<Vec<_>, _>>()?;
         let own = requests.split_off(up.sequencers);
         let packets = match (up.sequencer, &mut requests[..], &own[..]) {
             (SequencerPart::Xdp, [first, ..], [packets, ..]) => {
-                check_xdp(up)?;
+                check_xdp(up, validators)?;
                 first.set_ip(MULTICAST.into());
-                Packets::Multicast { address: (MULTICAST, packets.port()).into(), validators: up.validators }
+                Packets::Multicast { address: (MULTICAST, packets.port()).into(), validators }
             }
             _ => Packets::Unicast(own),
         };
@@ -295,15 +400,15 @@ impl Sequencers {
 }
 
 /// Refuses what an XDP program cannot do, before anything is written.
-fn check_xdp(up: &Up) -> anyhow::Result<()> {
+fn check_xdp(up: &Up, validators: usize) -> anyhow::Result<()> {
     if !cfg!(feature = "xdp") {
         bail!(
             "--sequencer xdp: this program was built without it; build it with `cargo build --locked --workspace --bin corniche \
              --features corniche/xdp` (needs clang and libbpf-dev)"
         );
     }
-    if up.suite != 1 || up.validators > 4 {
-        bail!("--sequencer xdp: expected suite 1 and at most 4 validators, got suite {} and {}", up.suite, up.validators);
+    if up.suite != 1 || validators > 4 {
+        bail!("--sequencer xdp: expected suite 1 and at most 4 validators, got suite {} and {validators}", up.suite);
     }
     Ok(())
 }
@@ -319,6 +424,13 @@ struct Ports {
 }
 
 impl Ports {
+    /// Gives the first ports to the last nodes.
+    fn rotate(&mut self, count: usize) {
+        for ports in [&mut self.rpc, &mut self.peers, &mut self.metrics] {
+            ports.rotate_left(count);
+        }
+    }
+
     fn choose(base: u16, count: usize) -> anyhow::Result<Self> {
         if base == 0 {
             // All listeners are held until all ports are known, so that the ports differ.

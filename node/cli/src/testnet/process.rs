@@ -9,6 +9,7 @@ use serde_json::json;
 use std::{
     ffi::OsString,
     fs,
+    net::TcpStream,
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Command, Stdio},
@@ -18,13 +19,16 @@ use std::{
 /// Timeout for a process to end after it was killed.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Role of a replica of a shard.
+pub(super) const REPLICA: &str = "replica";
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeProcess {
     pub name: String,
-    /// `validator`, `full`, `sequencer` or `explorer`.
+    /// `validator`, `full`, `replica`, `gateway`, `sequencer` or `explorer`.
     pub role: String,
-    /// URL; for the explorer, the URL of its pages; for a sequencer, that of its admin interface.
+    /// URL; for the explorer, the URL of its pages; for a sequencer, that of its admin interface; for a replica, that of its metrics.
     pub rpc: String,
     /// URL of a node's metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +69,7 @@ impl NodeProcess {
     pub fn as_explorer(&self, nodes: &[NodeProcess], currency: &str, dag_rounds: u64) -> Vec<OsString> {
         let dag_rounds = dag_rounds.to_string();
         let options = std::iter::once("--node").chain(std::iter::repeat("--also-ask"));
+        let nodes = nodes.iter().filter(|node| !node.is_replica());
         let node_options = options.zip(nodes).flat_map(|(option, node)| [option, node.rpc.as_str()]);
         let own = ["--currency", currency, "--dag-rounds", &dag_rounds, "--listen", self.address(), "--data"];
         let arguments = std::iter::once("explorer").chain(node_options).chain(own);
@@ -126,7 +131,23 @@ impl NodeProcess {
         }
     }
 
+    /// True for a replica of a shard, which serves no JSON-RPC.
+    pub fn is_replica(&self) -> bool {
+        self.role == REPLICA
+    }
+
+    /// True once the process responds.
+    pub fn is_up(&self) -> bool {
+        if self.is_replica() {
+            return TcpStream::connect(self.address().trim_end_matches("/metrics")).is_ok();
+        }
+        self.query_status().is_some()
+    }
+
     pub(super) fn query_status(&self) -> Option<NodeStatus> {
+        if self.is_replica() {
+            return None;
+        }
         let client = Client::new(&self.rpc);
         let number = |text: String| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
         let height = number(client.transport().request("eth_blockNumber", json!([])).ok()?)?;

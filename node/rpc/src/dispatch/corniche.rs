@@ -1,4 +1,4 @@
-//! `corniche_*`: ordering, certificates, epochs, validators and the DAG.
+//! `corniche_*`: ordering, certificates, epochs, validators, the DAG, and shards.
 
 use super::params::block_or_latest;
 use crate::dag;
@@ -6,7 +6,7 @@ use crate::jsonrpc::{Json, Params, json};
 use crate::node::Node;
 use crate::reads;
 use crate::staking;
-use alloy_primitives::{B256, U64};
+use alloy_primitives::{Address, B256, U64};
 use corniche_api::{Certificate, DagRange, EpochChange, EpochId, MAX_EPOCH_CHANGES, Ordering, RpcError};
 use corniche_origin::Origin;
 use corniche_types::Epoch;
@@ -108,6 +108,30 @@ pub(super) fn statistics(node: &Node, params: &Params<'_>) -> Result<Json, RpcEr
 pub(super) async fn execution(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let block = block_or_latest(params.at_most(1)?, 0)?;
     node.read(origin, move |node| json(&node.kept_height(block)?.and_then(|height| node.backend.execution(height)))).await
+}
+
+/// `corniche_getShards`.
+pub(super) fn shards(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+    params.at_most(0).and_then(|_| json(&node.backend.shards()))
+}
+
+/// `corniche_getShard`.
+pub(super) fn shard(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+    let account: Address = params.at_most(1)?.required(0)?;
+    json(&node.backend.shard_of(&account).map(U64::from))
+}
+
+/// `corniche_getShardedTransaction`.
+pub(super) async fn sharded_transaction(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let hash: B256 = params.at_most(1)?.required(0)?;
+    node.read(origin, move |node| json(&node.backend.sharded_transaction(&hash))).await
+}
+
+/// `corniche_getShardCertificate`.
+pub(super) async fn shard_certificate(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let block = block_or_latest(params.at_most(1)?, 0)?;
+    node.read(origin, move |node| json(&node.kept_height(block)?.and_then(|height| node.backend.shard_certificate(height))))
+        .await
 }
 
 /// `corniche_getDag`.

@@ -197,3 +197,31 @@ pub mod staking {
         format!("{epochs} epochs")
     }
 }
+
+/// Texts about shards.
+pub mod shards {
+    pub const SHARDS: &str = "Shards";
+    pub const NOTE: &str = "The state is split over shards by address. No leader orders transactions: a gateway proposes each to all replicas of \
+         its shards. Blocks contain the transactions of one interval of time.";
+    pub const SHARD: &str = "Shard";
+    pub const REPLICAS: &str = "Replicas";
+    pub const CONNECTED: &str = "Connected with this node";
+    pub const GATEWAYS: &str = "Gateways";
+    pub const KEY: &str = "Key";
+    pub const OWN: &str = "this node";
+    pub const YES: &str = "yes";
+    pub const NO: &str = "no";
+    pub const WORK: &str = "Transactions of this gateway since it started";
+    pub const FAST: &str = "Committed in one round trip";
+    pub const LOGGED: &str = "Committed in two round trips, logged by one shard";
+    pub const RECONCILED: &str = "Decided by an election of replicas";
+    pub const RETRIES: &str = "Aborted attempts that were repeated";
+    pub const DROPPED: &str = "Given up";
+    pub const RECOVERED: &str = "Finished for another gateway that stopped";
+
+    /// Replicas of a shard without a connection.
+    pub fn missing(members: impl Iterator<Item = u64>) -> String {
+        let members: Vec<_> = members.map(|member| member.to_string()).collect();
+        format!("without replica {}", members.join(", "))
+    }
+}

@@ -67,3 +67,29 @@ pub fn kind(number: u64) -> String {
         _ => number.to_string(),
     }
 }
+
+/// Texts about the way of a transaction over shards.
+pub mod shards {
+    pub const TITLE: &str = "Shards";
+    pub const SHARDS: &str = "Shards with its values";
+    pub const WAY: &str = "Decision";
+    pub const FAST: &str = "one round trip: all replicas of its shards voted for it";
+    pub const LOGGED: &str = "two round trips: one shard logged the decision";
+    pub const RECONCILED: &str = "an election of replicas, because clients disagreed";
+    pub const TIMESTAMP: &str = "Position in the order";
+    pub const MICROSECONDS: &str = "µs, Unix time of the gateway";
+    pub const GATEWAY: &str = "Proposed by gateway";
+    pub const VALUES: &str = "Values";
+    pub const DEPENDENCIES: &str = "Read what these wrote";
+    pub const NONE: &str = "none: values of the genesis only";
+    pub const ATTEMPTS: &str = "Attempts";
+    pub const ATTEMPTS_NOTE: &str = "an attempt that conflicts with another transaction aborts, and is repeated";
+    pub const RECOVERED: &str = "Recovery";
+    pub const RECOVERED_NOTE: &str = "this node finished it for another gateway that stopped";
+    pub const ID: &str = "Proposal";
+
+    /// Numbers of values read and written.
+    pub fn values(reads: u64, writes: u64) -> String {
+        format!("{reads} read, {writes} written")
+    }
+}

@@ -1,0 +1,383 @@
+//! Data source of a gateway's RPC server.
+//!
+//! - `latest` names the newest block of a closed interval. States and calls at `latest` and `pending` also contain the transactions that
+//!   this gateway knows to be committed since: a wallet sees its own transaction as soon as it has the receipt.
+//! - `safe` and `finalized` name the newest block with a certificate.
+
+use crate::ledger::{Entry, Records, Way};
+use crate::mail::Mail;
+use crate::members::Members;
+use crate::sections::Own;
+use crate::shared::{Counts, Shared};
+use corniche_admission::Refusal;
+use corniche_api::{
+    CommitteeInfo, Dependency, EpochInfo, ErrorCode, GatewayInfo, GatewayStatistics, Peer as ApiPeer, Peers, Reason,
+    ReplicaInfo, RpcError, ShardCertificate, ShardInfo, ShardedTransaction, Shards, Statistics, SyncStatus, TransactionStatus,
+    TransactionWay, Validators,
+};
+use corniche_basil::message::Peer;
+use corniche_crypto::VerifiedTransaction;
+use corniche_network::{AGENT_VERSION, NetworkHandle, PeerKey};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, EarlyTransaction, SyncProgress};
+use corniche_service::now;
+use corniche_state::{SharedTree, State, StateView};
+use corniche_store::Reader;
+use corniche_types::{
+    Address, B256, Bytes, Certificate, Epoch, EpochChange, Genesis, Header, Height, ProtocolRules, SignerBitmap, wire,
+};
+use corniche_vm::Vm;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::time::UNIX_EPOCH;
+use tokio::sync::broadcast;
+
+/// A running gateway, as its RPC server sees it.
+pub struct GatewayBackend {
+    pub genesis: Arc<Genesis>,
+    pub genesis_header: Header,
+    pub members: Arc<Members>,
+    pub reader: Reader,
+    pub state: State,
+    pub tree: SharedTree,
+    pub records: Records,
+    pub shared: Arc<Shared>,
+    pub network: NetworkHandle,
+    pub vm: Vm,
+    pub mail: SyncSender<Mail<Own>>,
+    /// Name of this gateway among clients.
+    pub client: B256,
+    pub version: String,
+    pub rules: &'static ProtocolRules,
+}
+
+impl GatewayBackend {
+    fn admit(&self, raw: Bytes) -> Result<B256, RpcError> {
+        let refuse = |refusal: Refusal| {
+            Counts::add(&self.shared.counts.refused, 1);
+            RpcError::new(ErrorCode::Refused, refusal.to_string())
+        };
+        let transaction = corniche_admission::check(raw, self.genesis.chain_id).map_err(refuse)?;
+        let hash = transaction.hash();
+        if self.reader.transaction(&hash).is_some() || self.shared.live().get(&hash).is_some() {
+            return Err(refuse(Refusal::AlreadyKnown { hash }));
+        }
+        let state = self.shared.state();
+        let base_fee = self.next_base_fee();
+        self.shared.pool().admit(transaction.clone(), &*state, base_fee, now()).map_err(refuse)?;
+        let sender = transaction.sender();
+        if self.mail.try_send(Mail::Own(Own::Submit(transaction))).is_err() {
+            self.shared.leave_pool(&[(hash, sender)], base_fee);
+            return Err(Reason::NotAccepting.with("the gateway is busy; try again"));
+        }
+        self.shared.send(ChainEvent::Pending(hash));
+        Ok(hash)
+    }
+
+    fn chain_block(&self, height: Height) -> Option<ChainBlock> {
+        let stored = self.reader.block(height)?;
+        Some(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec()))
+    }
+
+    fn is_connected(&self, peer: Peer) -> bool {
+        peer == Peer::Client(self.client) || self.members.network_key(peer).is_some_and(|key| self.network.is_up(&key))
+    }
+
+    fn named(&self, key: PeerKey) -> ApiPeer {
+        let index = self.members.at(&key).and_then(|peer| self.members.index_of(peer));
+        let member = index.and_then(|index| self.genesis.validators.get(usize::from(index.0)));
+        ApiPeer {
+            peer_id: key.to_string(),
+            network_key: key.0,
+            validator: index.map(|index| index.0.into()),
+            fee_address: member.map(|member| member.fee_address),
+            version: None,
+            connected_ms: None,
+            round_trip_us: None,
+        }
+    }
+
+    fn describe(&self, entry: Entry) -> ShardedTransaction {
+        let dependency = |id: B256| Dependency { id, hash: self.records.hash(&id) };
+        ShardedTransaction {
+            id: entry.id,
+            timestamp_us: entry.timestamp.time_us,
+            gateway: entry.timestamp.client,
+            shards: entry.shards.iter().map(|shard| shard.0.into()).collect(),
+            way: match entry.way {
+                Way::Fast => TransactionWay::Fast,
+                Way::Logged(0) => TransactionWay::Logged,
+                Way::Logged(_) => TransactionWay::Reconciled,
+            },
+            reads: entry.reads.into(),
+            writes: entry.writes.into(),
+            dependencies: entry.writers.iter().copied().map(dependency).collect(),
+            attempts: entry.attempts.map(u64::from),
+            recovered: entry.recovered,
+        }
+    }
+}
+
+impl Backend for GatewayBackend {
+    fn chain_id(&self) -> u64 {
+        self.genesis.chain_id
+    }
+
+    fn rules(&self, _height: Height) -> &'static ProtocolRules {
+        self.rules
+    }
+
+    fn client_version(&self) -> String {
+        self.version.clone()
+    }
+
+    fn head(&self) -> Height {
+        self.reader.head().height()
+    }
+
+    fn finalized(&self) -> Height {
+        self.shared.certified().min(self.head())
+    }
+
+    fn first_block(&self) -> Height {
+        self.reader.first_block()
+    }
+
+    fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
+        if height == Height(0) {
+            return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
+        }
+        self.chain_block(height).map(Arc::new)
+    }
+
+    fn header(&self, height: Height) -> Option<Header> {
+        if height == Height(0) {
+            return Some(self.genesis_header.clone());
+        }
+        self.reader.header(height)
+    }
+
+    fn height_of(&self, block_hash: &B256) -> Option<Height> {
+        self.reader.height_of(block_hash)
+    }
+
+    fn transaction(&self, hash: &B256) -> Option<(Height, u32)> {
+        self.reader.transaction(hash)
+    }
+
+    fn early(&self, hash: &B256) -> Option<EarlyTransaction> {
+        let live = self.shared.live();
+        let early = live.get(hash)?;
+        Some(EarlyTransaction { block_number: early.block, raw: early.raw.clone(), receipt: early.receipt.clone() })
+    }
+
+    fn state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        if height > self.head() {
+            return None;
+        }
+        self.state.at(height).map(|snapshot| Arc::new(snapshot) as Arc<dyn StateView>)
+    }
+
+    fn newest_state(&self) -> Option<Arc<dyn StateView>> {
+        Some(self.shared.state())
+    }
+
+    fn historical_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        self.reader.state(height)
+    }
+
+    fn tree(&self) -> Option<SharedTree> {
+        Some(self.tree.clone())
+    }
+
+    fn changed_keys(&self, height: Height) -> Option<ChangedKeys> {
+        self.reader.block(height).map(|block| ChangedKeys::from(&block.committed.changes))
+    }
+
+    fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
+        let admitted = self.admit(raw);
+        Box::pin(async move { admitted })
+    }
+
+    fn fee_addresses(&self, _epoch: Epoch, _state: &dyn StateView) -> Vec<Address> {
+        // Tips go to nobody.
+        vec![Address::ZERO; self.genesis.validators.len()]
+    }
+
+    fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
+        self.shared.pool().get(hash).cloned()
+    }
+
+    fn pool(&self, sender: Option<&Address>) -> Vec<VerifiedTransaction> {
+        self.shared.pool().transactions(sender)
+    }
+
+    fn pending_nonce(&self, address: &Address) -> u64 {
+        let state = self.shared.state();
+        self.shared.pool().pending_nonce(address, &*state)
+    }
+
+    fn next_base_fee(&self) -> u64 {
+        self.genesis.fees.initial_base_fee
+    }
+
+    fn vm(&self) -> &Vm {
+        &self.vm
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<ChainEvent> {
+        self.shared.events.subscribe()
+    }
+
+    fn peer_count(&self) -> usize {
+        self.network.peers().len()
+    }
+
+    fn peers(&self) -> Peers {
+        let connected = |info: corniche_network::PeerInfo| ApiPeer {
+            version: info.agent_version,
+            connected_ms: info
+                .connected
+                .duration_since(UNIX_EPOCH)
+                .ok()
+                .and_then(|since| u64::try_from(since.as_millis()).ok()),
+            round_trip_us: info.round_trip.and_then(|time| u64::try_from(time.as_micros()).ok()),
+            ..self.named(info.peer.id)
+        };
+        let own = ApiPeer { version: Some(AGENT_VERSION.into()), ..self.named(self.network.key()) };
+        Peers { own: Some(own), peers: self.network.peer_infos().into_iter().map(connected).collect() }
+    }
+
+    fn syncing(&self) -> Option<SyncProgress> {
+        let config = &self.members.config;
+        let closed = now().0.saturating_sub(config.close_after_ms) / config.close_ms;
+        let first = self.genesis.timestamp_ms.0 / config.close_ms;
+        let (current, highest) = (self.head(), Height(closed.saturating_sub(first)));
+        (highest.0 > current.0 + 8).then_some(SyncProgress { starting: current, current, highest })
+    }
+
+    fn certificate(&self, _height: Height) -> Option<Certificate> {
+        None
+    }
+
+    fn epoch_change(&self, _epoch: Epoch) -> Option<EpochChange> {
+        None
+    }
+
+    fn epoch(&self) -> Epoch {
+        Epoch(0)
+    }
+
+    fn epoch_info(&self, _epoch: Epoch) -> Option<EpochInfo> {
+        None
+    }
+
+    fn committee_info(&self, _epoch: Epoch) -> Option<CommitteeInfo> {
+        None
+    }
+
+    fn sync_status(&self) -> SyncStatus {
+        let (head, certified) = (self.head().0, self.finalized().0);
+        let target = self.syncing().map_or(head, |progress| progress.highest.0);
+        SyncStatus {
+            base: None,
+            first_block: self.first_block().0,
+            head,
+            certified,
+            target,
+            unavailable: None,
+            fetch: None,
+            follows: true,
+            snapshots: Vec::new(),
+        }
+    }
+
+    fn status(&self, hash: &B256) -> Option<TransactionStatus> {
+        if let Some((height, _)) = self.reader.transaction(hash) {
+            let (block_hash, block_number) = (self.reader.block(height)?.hash, height.0);
+            return Some(if height <= self.finalized() {
+                TransactionStatus::Certified { block_hash, block_number }
+            } else {
+                TransactionStatus::Executed { block_hash, block_number }
+            });
+        }
+        if self.shared.live().get(hash).is_some() {
+            return Some(TransactionStatus::Ordered);
+        }
+        if self.shared.pool().get(hash).is_some() {
+            return Some(TransactionStatus::Pending);
+        }
+        self.shared.dropped(hash).map(|reason| TransactionStatus::Dropped { reason })
+    }
+
+    fn validators(&self) -> Validators {
+        let hash = self.genesis.committee_hash();
+        Validators::in_epoch(&self.genesis, Epoch(0), hash, &self.genesis.validators)
+    }
+
+    fn statistics(&self) -> Statistics {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Statistics {
+            pool_transactions: self.shared.pool().transactions(None).len() as u64,
+            executed: read(&self.shared.counts.exported),
+            refused: read(&self.shared.counts.refused),
+            ..Statistics::default()
+        }
+    }
+
+    fn shards(&self) -> Option<Shards> {
+        let shards = &self.members.shards;
+        let replica = |id| ReplicaInfo {
+            consensus_key: shards.key(id).copied().unwrap_or_default(),
+            connected: self.is_connected(Peer::Replica(id)),
+        };
+        let shard = |id: corniche_basil::shards::ShardId| ShardInfo {
+            shard: id.0.into(),
+            replicas: shards.replicas(id).map(replica).collect(),
+        };
+        let gateways = self.members.gateways().map(|key| GatewayInfo {
+            consensus_key: key,
+            connected: self.is_connected(Peer::Client(key)),
+            own: key == self.client,
+        });
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = &self.shared.counts;
+        Some(Shards {
+            faulty: (shards.validity() - 1) as u64,
+            block_ms: self.members.config.close_ms,
+            shards: shards.ids().map(shard).collect(),
+            gateways: gateways.collect(),
+            statistics: GatewayStatistics {
+                fast: read(&counts.fast),
+                logged: read(&counts.logged),
+                reconciled: read(&counts.reconciled),
+                retries: read(&counts.retries),
+                dropped: read(&counts.dropped),
+                recovered: read(&counts.recovered),
+            },
+        })
+    }
+
+    fn shard_of(&self, address: &Address) -> Option<u64> {
+        let key = corniche_basil_contracts::keys::balance_key(*address);
+        Some(self.members.shards.shard_of(&key).0.into())
+    }
+
+    fn sharded_transaction(&self, hash: &B256) -> Option<ShardedTransaction> {
+        let early = self.shared.live().get(hash).map(|early| early.entry.clone());
+        early.or_else(|| self.records.entry(hash)).map(|entry| self.describe(entry))
+    }
+
+    fn shard_certificate(&self, height: Height) -> Option<ShardCertificate> {
+        let (blocks, certificate) = self.records.certificate(height)?;
+        let signers = certificate.iter().filter_map(|one| self.members.index_of(Peer::Replica(one.replica)));
+        Some(ShardCertificate {
+            first_block: *blocks.start(),
+            last_block: *blocks.end(),
+            block_hash: self.reader.block(Height(*blocks.end()))?.hash,
+            signers: SignerBitmap::from_signers(signers, self.genesis.validators.len()).0,
+            certificate: wire::encode(&certificate).into(),
+        })
+    }
+}
