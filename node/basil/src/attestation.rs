@@ -78,6 +78,11 @@ pub trait Signer: Send + Sync {
 /// Verifies signatures of replicas and clients. All processes must agree bit for bit on which ones are valid.
 pub trait Signatures: Send + Sync {
     fn verify(&self, key: &B256, digest: &B256, signature: &Signature) -> bool;
+
+    /// True for a key that may own transactions. Otherwise a replica could propose some, too.
+    fn is_client(&self, _key: &ClientId) -> bool {
+        true
+    }
 }
 
 /// Signs a batch of statements with one signature.
@@ -193,7 +198,7 @@ impl<'a> Checker<'a> {
         if self.roots.transactions.contains(&checked) {
             return true;
         }
-        let is_signed = self.signatures.verify(client, id, signature);
+        let is_signed = self.signatures.is_client(client) && self.signatures.verify(client, id, signature);
         if is_signed {
             self.roots.transactions.insert(checked);
         }

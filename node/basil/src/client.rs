@@ -60,6 +60,8 @@ pub enum Output {
     Recovered {
         id: TransactionId,
         decided: Shared<Decided>,
+        /// True if this client took part, so that the transaction did not wait for its own client.
+        took_part: bool,
     },
     /// f + 1 replicas of a shard forgot everything below this time, and this client asked about an earlier one: its clock is late, or it was
     /// away for too long.
@@ -185,6 +187,15 @@ impl Client {
         self.broadcast(&shards, Message::Abandon { timestamp });
     }
 
+    /// Gives up own proposals below a time up to which everything is exported and none of them is contained: they can never commit.
+    /// Returns their ids.
+    pub fn give_up_below(&mut self, below_us: u64) -> Vec<TransactionId> {
+        let is_over = |effort: &Effort| effort.is_own && effort.transaction.timestamp.time_us < below_us;
+        let ids: Vec<_> = self.efforts.iter().filter(|(_, effort)| is_over(effort)).map(|(id, _)| *id).collect();
+        ids.iter().for_each(|id| _ = self.efforts.remove(id));
+        ids
+    }
+
     /// Finishes the transactions that wrote the values read so far, if they are not decided. The results are
     /// [`Output::Recovered`].
     pub fn finish_writers(&mut self, now: TimestampMs, timestamp: Timestamp) {
@@ -287,7 +298,7 @@ impl Client {
                 }
                 self.note_decided(id, &decided);
                 if was_watched {
-                    self.outputs.push_back(Output::Recovered { id, decided });
+                    self.outputs.push_back(Output::Recovered { id, decided, took_part: false });
                 }
             }
             Message::Known(transaction) => {
@@ -299,7 +310,7 @@ impl Client {
             }
             Message::Closed { closed, transactions } => {
                 if let Statement::Closed { from_us, below_us, .. } = closed.statement {
-                    self.note_closed(&closed);
+                    self.note_closed(now, &closed, &transactions);
                     self.receive_closed(closed.replica, from_us, below_us, transactions);
                 }
             }
@@ -413,7 +424,7 @@ impl Client {
         let efforts = self.efforts.values().filter_map(Effort::deadline);
         let watched = self.watched.values().map(|watched| watched.at);
         let exports = self.exports.values().map(|export| export.resend_at);
-        let certifying = self.certifying.iter().map(|certifying| certifying.resend_at);
+        let certifying = self.certifying.iter().filter_map(Certifying::deadline);
         reading.chain(efforts).chain(watched).chain(exports).chain(certifying).min()
     }
 

@@ -1,6 +1,7 @@
 //! Copies the state of a shard for a replica that lost its disk, or was away for longer than the others remember (A6). Without I/O.
 //!
-//! Such a replica may have signed votes that it does not know. All of them are for transactions below its clock plus δ (K1). So it chooses a time
+//! Such a replica may have signed votes that it does not know. All of them are for transactions below its clock plus δ (K1), if its clock did not
+//! go back. So it chooses a time
 //! above that, and stays silent until the other replicas have a complete prefix up to there: then all these transactions are decided, and nothing
 //! that it signed matters any more. Meanwhile it counts as one of the f faulty ones.
 //!
@@ -16,17 +17,19 @@ use crate::shared::Shared;
 use crate::transaction::TransactionId;
 use crate::verify::Checked;
 use corniche_types::TimestampMs;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A copy in progress.
 pub struct StateCopy {
+    config: Config,
     shards: Arc<Shards>,
     own: ReplicaId,
-    resend_ms: u64,
     /// The copied state is that below this time, µs.
     below_us: u64,
     sources: BTreeMap<ReplicaId, Source>,
+    /// Replicas that forgot the state at that time, because the copy took too long.
+    forgotten_by: BTreeSet<ReplicaId>,
     found: BTreeMap<TransactionId, Shared<Decided>>,
     outputs: VecDeque<(Peer, Arc<Message>)>,
     resend_at: TimestampMs,
@@ -48,10 +51,11 @@ impl StateCopy {
         let sources = shards.replicas(own.shard).filter(|replica| *replica != own);
         let mut copy = Self {
             sources: sources.map(|replica| (replica, Source::default())).collect(),
+            config: config.clone(),
             shards,
             own,
-            resend_ms: config.resend_ms.max(1),
             below_us,
+            forgotten_by: BTreeSet::new(),
             found: BTreeMap::new(),
             outputs: VecDeque::new(),
             resend_at: now,
@@ -61,11 +65,18 @@ impl StateCopy {
     }
 
     /// Applies a message of another replica.
-    pub fn handle(&mut self, message: Checked) {
-        let Checked { from: Peer::Replica(from), message: Message::State { below_us, after, transactions, is_last }, .. } =
-            message
-        else {
-            return;
+    pub fn handle(&mut self, now: TimestampMs, message: Checked) {
+        let Checked { from: Peer::Replica(from), message, .. } = message else { return };
+        let (below_us, after, transactions, is_last) = match message {
+            Message::State { below_us, after, transactions, is_last } => (below_us, after, transactions, is_last),
+            Message::Pruned { below_us } if below_us > self.below_us && self.sources.contains_key(&from) => {
+                self.forgotten_by.insert(from);
+                if self.forgotten_by.len() >= self.shards.validity() {
+                    *self = Self::new(now, &self.config, Arc::clone(&self.shards), self.own);
+                }
+                return;
+            }
+            _ => return,
         };
         let Some(source) = self.sources.get_mut(&from) else { return };
         if below_us != self.below_us || after != source.after || source.is_done {
@@ -92,7 +103,7 @@ impl StateCopy {
     /// Asks again. The others respond as soon as their prefix is complete.
     pub fn tick(&mut self, now: TimestampMs) {
         if self.resend_at <= now {
-            self.resend_at = TimestampMs(now.0 + self.resend_ms);
+            self.resend_at = TimestampMs(now.0 + self.config.resend_ms.max(1));
             let sources: Vec<_> = self.sources.keys().copied().collect();
             sources.into_iter().for_each(|replica| self.ask(replica));
         }

@@ -3,7 +3,7 @@
 use crate::attestation::{Decision, View};
 use crate::certificate::Decided;
 use crate::shared::Shared;
-use crate::transaction::{SignedTransaction, TransactionId};
+use crate::transaction::SignedTransaction;
 use borsh::{BorshDeserialize, BorshSerialize};
 
 /// One change that must survive a crash.
@@ -14,13 +14,7 @@ pub enum Record {
     /// The one vote. An Abort after `Prepared` removes the transaction.
     Voted { transaction: Shared<SignedTransaction>, vote: Decision },
     /// The newest logged decision with its view, and the current view.
-    Logged {
-        transaction: Option<Shared<SignedTransaction>>,
-        id: TransactionId,
-        decision: Decision,
-        decision_view: View,
-        current_view: View,
-    },
+    Logged { transaction: Shared<SignedTransaction>, decision: Decision, decision_view: View, current_view: View },
     /// The transaction is decided.
     Decided(Shared<Decided>),
     /// The watermark is closed.

@@ -195,10 +195,8 @@ impl Replica {
                 }
                 self.entry(id).phase = Phase::Voted { vote, conflict: None };
             }
-            Record::Logged { transaction, id, decision, decision_view, current_view } => {
-                if let Some(transaction) = transaction {
-                    self.relearn(&transaction);
-                }
+            Record::Logged { transaction, decision, decision_view, current_view } => {
+                let id = self.relearn(&transaction);
                 self.entry(id).fallback.restore(decision, decision_view, current_view);
             }
             Record::Decided(decided) => {
@@ -208,8 +206,7 @@ impl Replica {
             Record::Closed { below_us } => self.closed_us = self.closed_us.max(below_us),
             Record::Pruned { below_us } => self.prune(below_us),
             Record::Complete { below_us } => {
-                self.prefix.complete_us = below_us;
-                self.prune(below_us.saturating_sub(self.config.keep_ms.saturating_mul(1_000)));
+                self.prefix.complete_us = self.prefix.complete_us.max(below_us);
             }
         }
     }
@@ -221,7 +218,7 @@ impl Replica {
         let mut entries: Vec<_> = self.transactions.iter().collect();
         entries.sort_by_key(position);
         let mut records = Vec::new();
-        for (id, entry) in entries {
+        for (_, entry) in entries {
             let Some(transaction) = &entry.transaction else { continue };
             if let Some(decided) = &entry.decided {
                 records.push(Record::Decided(decided.clone()));
@@ -232,7 +229,7 @@ impl Replica {
                 Phase::Voted { vote, .. } => records.push(Record::Voted { transaction: transaction.clone(), vote }),
                 Phase::Unknown | Phase::Parked { .. } => {}
             }
-            records.extend(entry.fallback.record(*id, transaction));
+            records.extend(entry.fallback.record(transaction));
         }
         records.push(Record::Closed { below_us: self.closed_us });
         records.push(Record::Complete { below_us: self.prefix.complete_us });
@@ -242,6 +239,7 @@ impl Replica {
 
     /// Continues transactions that were prepared without a vote.
     fn resume(&mut self, now: TimestampMs) {
+        self.prune_later(now, self.prefix.complete_us);
         let is_waiting =
             |id: &TransactionId| self.transactions.get(id).is_some_and(|entry| matches!(entry.phase, Phase::Waiting(_)));
         // In the serial order, so that the depth of each writer is known before its readers'.
@@ -343,8 +341,10 @@ impl Replica {
     fn receive_writeback(&mut self, now: TimestampMs, from: Peer, decided: Shared<Decided>) {
         let id = decided.transaction.id(&self.shards);
         let is_known = self.transactions.contains_key(&id);
-        let is_pruned = self.is_pruned(decided.transaction.timestamp) && !is_known;
-        if is_pruned || !decided.transaction.involved(&self.shards).contains(&self.id.shard) {
+        // A certificate of an abort may be a conflict only, which needs no vote of a replica: it must not be kept at any time ahead.
+        let timestamp = decided.transaction.timestamp;
+        let is_outside = self.is_pruned(timestamp) || timestamp.is_ahead_of(now, self.config.delta_ms);
+        if is_outside && !is_known || !decided.transaction.involved(&self.shards).contains(&self.id.shard) {
             return;
         }
         self.learn_from(Some(from), id, &decided.transaction);
@@ -418,14 +418,16 @@ impl Replica {
         self.send(from, message);
     }
 
-    /// Remembers the transaction, without a vote. Returns false for a new one that is of other shards, below the pruned prefix, or from
-    /// a peer with too many. The owner's limit must not keep others from finishing it.
-    fn learn(&mut self, from: Peer, id: TransactionId, transaction: &Shared<SignedTransaction>) -> bool {
+    /// Remembers the transaction, without a vote. Returns false for a new one that is of other shards, below the pruned prefix, ahead of
+    /// this clock, or from a peer with too many. So nothing is signed for a time ahead, and a replica that lost its records knows above which
+    /// time it signed nothing (A6). The owner's limit must not keep others from finishing it.
+    fn learn(&mut self, now: TimestampMs, from: Peer, id: TransactionId, transaction: &Shared<SignedTransaction>) -> bool {
         let is_known = self.transactions.get(&id).is_some_and(|entry| entry.transaction.is_some());
         let open = self.open.get(&from).copied().unwrap_or(0);
         let is_acceptable = is_known
             || open < self.config.max_open
                 && !self.is_pruned(transaction.timestamp)
+                && !transaction.timestamp.is_ahead_of(now, self.config.delta_ms)
                 && transaction.involved(&self.shards).contains(&self.id.shard);
         if is_acceptable {
             self.learn_from(Some(from), id, transaction);
@@ -497,6 +499,7 @@ impl Replica {
             self.expire_at = TimestampMs(now.0 + self.config.reading_ms.max(1));
         }
         self.close(now);
+        self.run_pruning(now);
         self.advance_prefix(now);
         self.fetch_again(now);
         self.audit(now);

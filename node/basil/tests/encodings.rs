@@ -161,18 +161,11 @@ fn messages() -> Vec<(&'static str, Message)> {
 
 fn records() -> Vec<(&'static str, Record)> {
     let vote = attestations().remove(0);
-    let logged = |transaction| Record::Logged {
-        transaction,
-        id: B256::with_last_byte(5),
-        decision: Decision::Commit,
-        decision_view: 1,
-        current_view: 2,
-    };
+    let (decision, decision_view, current_view) = (Decision::Commit, 1, 2);
     vec![
         ("record-prepared", Record::Prepared(transaction())),
         ("record-voted", Record::Voted { transaction: transaction(), vote: Decision::Abort }),
-        ("record-logged", logged(Some(transaction()))),
-        ("record-logged-unknown", logged(None)),
+        ("record-logged", Record::Logged { transaction: transaction(), decision, decision_view, current_view }),
         ("record-closed", Record::Closed { below_us: 6 }),
         ("record-complete", Record::Complete { below_us: 6 }),
         ("record-pruned", Record::Pruned { below_us: 6 }),
@@ -187,6 +180,7 @@ fn is_frozen(message: &Message, record: &Record, statement: &Statement, certific
         Message::Vote { .. } | Message::Log(_) | Message::Logged(_) | Message::Writeback(_) | Message::Recover(_) => {}
         Message::Fetch(_) | Message::Known(_) | Message::InvokeFallback { .. } | Message::Elect(_) => {}
         Message::Decide { .. } | Message::AskClosed { .. } | Message::Closed { .. } => {}
+        Message::Pruned { .. } | Message::AskState { .. } | Message::State { .. } => {}
     }
     match statement {
         Statement::Vote { .. } | Statement::Logged { .. } | Statement::View { .. } | Statement::Elect { .. } => {}
@@ -201,7 +195,8 @@ fn is_frozen(message: &Message, record: &Record, statement: &Statement, certific
         | Record::Logged { .. }
         | Record::Decided(_)
         | Record::Closed { .. }
-        | Record::Complete { .. } => true,
+        | Record::Complete { .. }
+        | Record::Pruned { .. } => true,
     }
 }
 

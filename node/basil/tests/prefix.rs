@@ -120,7 +120,8 @@ fn short_memory_changes_no_history() {
 /// A6: a replica without its disk votes again after it copied the state, and is as good as before.
 #[test]
 fn a_replica_without_its_disk_copies_the_state() {
-    for liar in [None, Some(LIES[0])] {
+    // Silent, and one that sends an empty state.
+    for liar in [None, Some(LIES[0]), Some(LIES[4])] {
         let mut world = World::new(2, 1, config(), 3);
         let keys = world.keys_on_each_shard();
         let (lost, other) = (world.all_replicas()[1], world.all_replicas()[4]);

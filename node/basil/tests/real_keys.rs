@@ -100,6 +100,7 @@ fn decide(shards: &Arc<Shards>, keys: &[Key]) -> Shared<Decided> {
             match output {
                 Output::Send { to: peer, message } => messages.push_back((Peer::Replica(to), peer, message)),
                 Output::Persist(ticket, _) => replica.handle(NOW, Input::Durable(ticket)),
+                Output::Behind => panic!("nobody is away here"),
                 Output::Decided(_) => {}
             }
         }

@@ -347,6 +347,8 @@ pub struct SyncProgress {
 pub struct EarlyTransaction {
     /// Number of the block that will contain it.
     pub block_number: u64,
+    /// Unix seconds of that block.
+    pub timestamp: u64,
     pub raw: Bytes,
     pub receipt: Receipt,
 }
@@ -354,7 +356,7 @@ pub struct EarlyTransaction {
 impl EarlyTransaction {
     /// A block with this transaction only. Its hash, which nobody knows yet, is zero.
     pub fn into_block(self) -> ChainBlock {
-        let header = Header { number: self.block_number, ..Header::default() };
+        let header = Header { number: self.block_number, timestamp: self.timestamp, ..Header::default() };
         ChainBlock { header, hash: B256::ZERO, ordering: None, transactions: vec![self.raw], receipts: vec![self.receipt] }
     }
 }

@@ -349,6 +349,13 @@ impl Node {
         Some((self.backend.block(height)?, index as usize))
     }
 
+    /// As [`Self::executed`]. A committed transaction before its block is in a block of its own, whose hash is zero.
+    pub fn executed_or_early(&self, hash: &B256) -> Option<(Arc<ChainBlock>, usize)> {
+        // In this order: an early one may move into its block between the two look-ups.
+        let early = self.backend.early(hash);
+        self.executed(hash).or_else(|| Some((Arc::new(early?.into_block()), 0)))
+    }
+
     /// State after a block, from memory or from disk.
     pub fn available_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
         self.backend.state(height).or_else(|| self.backend.historical_state(height))

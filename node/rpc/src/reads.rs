@@ -1,6 +1,5 @@
 //! Short methods that read the chain.
 
-use crate::backend::EarlyTransaction;
 use crate::convert;
 use crate::jsonrpc::{Json, json};
 use crate::node::{Node, ensure_available};
@@ -55,18 +54,12 @@ pub(crate) fn transaction_in_block(node: &Node, block: BlockId, index: Index) ->
 }
 
 pub(crate) fn transaction_by_hash(node: &Node, hash: &B256) -> Result<Json, RpcError> {
-    if let Some((block, index)) = node.executed(hash) {
+    // In this order: it may move from the pool into a block between the two look-ups.
+    let waiting = node.backend.pool_transaction(hash);
+    if let Some((block, index)) = node.executed_or_early(hash) {
         return json(&convert::transaction(&block, index)?);
     }
-    if let Some(early) = node.backend.early(hash) {
-        let decoded = corniche_types::Transaction::decode(early.raw).map_err(|error| RpcError::internal(error.to_string()))?;
-        return json(&convert::pending_transaction(&decoded, early.receipt.sender));
-    }
-    if let Some(waiting) = node.backend.pool_transaction(hash) {
-        return json(&convert::pending_transaction(waiting.transaction(), waiting.sender()));
-    }
-    // It may have moved from the pool into a block between the two lookups.
-    json(&node.executed(hash).map(|(block, index)| convert::transaction(&block, index)).transpose()?)
+    json(&waiting.map(|waiting| convert::pending_transaction(waiting.transaction(), waiting.sender())))
 }
 
 /// Status of a transaction, and the times that are known.
@@ -92,10 +85,6 @@ pub(crate) fn heads(node: &Node) -> Result<Heads, RpcError> {
 }
 
 pub(crate) fn receipt(node: &Node, hash: &B256) -> Result<Json, RpcError> {
-    // In this order: an early one may move into a block between the two lookups.
-    let early = node.backend.early(hash).map(EarlyTransaction::into_block);
-    if let Some((block, index)) = node.executed(hash) {
-        return json(&convert::receipt(&block, index)?);
-    }
-    json(&early.map(|block| convert::receipt(&block, 0)).transpose()?)
+    let Some((block, index)) = node.executed_or_early(hash) else { return json(&()) };
+    json(&convert::receipt(&block, index)?)
 }

@@ -1,6 +1,5 @@
 //! Submits transactions: single ones, several of a batch together, and with waiting for the receipt.
 
-use crate::backend::EarlyTransaction;
 use crate::convert;
 use crate::jsonrpc::{Json, Params, json};
 use crate::node::Node;
@@ -58,13 +57,8 @@ pub(crate) async fn submit_and_wait(node: &Node, origin: Origin, params: &Params
 /// Returns the receipt of an executed transaction, `None` while it waits, an error if it will never be
 /// executed.
 fn poll_receipt(node: &Node, hash: &B256) -> Result<Option<TransactionReceipt>, RpcError> {
-    let early = node.backend.early(hash).map(EarlyTransaction::into_block);
-    if let Some((height, index)) = node.backend.transaction(hash) {
-        let block = node.backend.block(height).ok_or_else(|| RpcError::internal("no block for a transaction"))?;
-        return convert::receipt(&block, index as usize).map(Some);
-    }
-    if let Some(block) = early {
-        return convert::receipt(&block, 0).map(Some);
+    if let Some((block, index)) = node.executed_or_early(hash) {
+        return convert::receipt(&block, index).map(Some);
     }
     match node.backend.status(hash) {
         Some(TransactionStatus::Dropped { reason }) => Err(Reason::TransactionDropped.with(reason)),

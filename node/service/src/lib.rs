@@ -63,7 +63,7 @@ mod verify;
 mod warm_up;
 mod writer;
 
-pub use backend::{Readers, own_version};
+pub use backend::{Readers, own_version, refusal_error};
 pub use chain::{Chain, EngineBuilder, EngineParts, NodeContext, Validator, VerifierFactory, fresh_seed, open_vm};
 pub use clock::now;
 pub use config::{
@@ -74,8 +74,10 @@ pub use corniche_signer::{RemoteSigner, Statement as SignedStatement};
 pub use genesis::{Network, NetworkSpec, VerifiedGenesis, funded, make_genesis, make_network};
 pub use journal::Journal;
 pub use keys::{Keyring, MemberKeys, NetworkKey, RemoteKeys, Signing, StakeKeys, ValidatorKeys};
+pub use newest_blocks::NewestBlocks;
 pub use node::{Node, NodeHandle, NodeSetup, runtime, start_network};
 pub use open_files::{check as check_open_files, raise_open_files};
+pub use peers::peers_response;
 pub use pool_view::PoolView;
 pub use running::{RunningChain, SuspendedChain};
 pub use snapshots::{FetchProgress, FetchSetup, SnapshotCopy, fetch_state, list_snapshots, make_snapshot};

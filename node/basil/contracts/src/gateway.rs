@@ -26,6 +26,9 @@ pub const MAX_PENDING: usize = 16_384;
 /// Number of attempts before a transaction is dropped.
 pub const MAX_ATTEMPTS: u32 = 1_000;
 
+/// Longest wait for the nonces before a transaction's, until the next attempt, ms.
+const NONCE_MS: u64 = 2_000;
+
 /// Number of times that a gateway searches a used nonce's transaction for the wallet's.
 const MAX_LOOKUPS: u32 = 8;
 
@@ -62,7 +65,10 @@ pub enum Output {
         hash: B256,
         receipt: Box<Receipt>,
         decided: Shared<Decided>,
-        attempts: u32,
+        /// Number of attempts; `None` if another gateway proposed it.
+        attempts: Option<u32>,
+        /// True if this gateway finished another one's proposal.
+        recovered: bool,
     },
     /// The transaction will not be tried again.
     Dropped {
@@ -73,7 +79,7 @@ pub enum Output {
     Late {
         below_us: u64,
     },
-    /// Another gateway's transaction is decided, after this one finished it or asked for it.
+    /// This gateway finished another one's proposal, of a wallet's transaction that it does not drive itself. It is committed.
     Recovered(Shared<Decided>),
     /// See [`Client::certify`].
     Certified {
@@ -203,6 +209,27 @@ impl Gateway {
         self.drain(now);
     }
 
+    /// Everything below this time is in the ledger, and what is not there can never commit: attempts with earlier timestamps begin again.
+    pub fn give_up_below(&mut self, now: TimestampMs, below_us: u64) {
+        let old: Vec<_> = self
+            .executing
+            .iter()
+            .take_while(|(timestamp, _)| timestamp.time_us < below_us)
+            .map(|(at, hash)| (*at, *hash))
+            .collect();
+        for (timestamp, hash) in old {
+            self.executing.remove(&timestamp);
+            self.client.abandon(timestamp);
+            self.retry(now, hash, GatewayError::Conflicts);
+        }
+        for id in self.client.give_up_below(below_us) {
+            if let Some(hash) = self.deciding.remove(&id) {
+                self.retry(now, hash, GatewayError::Conflicts);
+            }
+        }
+        self.drain(now);
+    }
+
     /// Removes a transaction. The next one of its wallet follows.
     fn take(&mut self, hash: &B256) -> Option<Pending> {
         let pending = self.pending.remove(hash)?;
@@ -289,11 +316,13 @@ impl Gateway {
 
     /// `error` is the reason if there were too many attempts.
     fn retry(&mut self, now: TimestampMs, hash: B256, error: GatewayError) {
-        let attempts = self.pending.get(&hash).map_or(0, |pending| pending.attempts);
+        let Some(attempts) = self.pending.get(&hash).map(|pending| pending.attempts) else { return };
         if attempts >= MAX_ATTEMPTS {
             return self.drop_pending(hash, error);
         }
-        let wait = 1 + self.random.next_u64() % backoff_ms(attempts);
+        // A missing nonce may take long, and each attempt costs reads.
+        let longest = if error == GatewayError::Invalid(SkipReason::NonceTooHigh) { NONCE_MS } else { backoff_ms(attempts) };
+        let wait = 1 + self.random.next_u64() % longest;
         self.waiting.insert((TimestampMs(now.0 + wait), hash));
     }
 
@@ -333,10 +362,7 @@ impl Gateway {
                 ClientOutput::Certified { from_us, below_us, certificate } => {
                     self.outputs.push_back(Output::Certified { from_us, below_us, certificate });
                 }
-                ClientOutput::Recovered { decided, .. } => {
-                    self.outputs.push_back(Output::Recovered(Shared::clone(&decided)));
-                    self.recovered(decided);
-                }
+                ClientOutput::Recovered { decided, took_part, .. } => self.recovered(decided, took_part),
             }
         }
     }
@@ -346,18 +372,25 @@ impl Gateway {
             return self.retry(now, hash, GatewayError::Conflicts);
         }
         let Some(Pending { receipt: Some(receipt), attempts, .. }) = self.take(&hash) else { return };
-        self.outputs.push_back(Output::Committed { hash, receipt: Box::new(receipt), decided, attempts });
+        let (attempts, recovered) = (Some(attempts), false);
+        self.outputs.push_back(Output::Committed { hash, receipt: Box::new(receipt), decided, attempts, recovered });
     }
 
-    /// A wallet's transaction that another gateway proposed is decided.
-    fn recovered(&mut self, decided: Shared<Decided>) {
+    /// Another gateway's proposal is decided.
+    fn recovered(&mut self, decided: Shared<Decided>, took_part: bool) {
+        if decided.decision() == Decision::Abort {
+            return;
+        }
         let hash = hash(&decided.transaction.call);
-        let Some(pending) = self.pending.get(&hash).filter(|_| decided.decision() == Decision::Commit) else { return };
+        let Some(pending) = self.pending.get(&hash) else {
+            self.outputs.extend(took_part.then_some(Output::Recovered(decided)));
+            return;
+        };
         let reads = decided.transaction.reads.iter();
         let values = reads.map(|read| (read.key.clone(), read.value.clone())).collect();
         let Run::Done(ran) = self.chain.run(decided.transaction.timestamp, &pending.transaction, &values) else { return };
-        let attempts = pending.attempts;
         self.take(&hash);
-        self.outputs.push_back(Output::Committed { hash, receipt: Box::new(ran.receipt), decided, attempts });
+        let (receipt, attempts) = (Box::new(ran.receipt), None);
+        self.outputs.push_back(Output::Committed { hash, receipt, decided, attempts, recovered: took_part });
     }
 }

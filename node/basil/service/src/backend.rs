@@ -4,22 +4,23 @@
 //!   this gateway knows to be committed since: a wallet sees its own transaction as soon as it has the receipt.
 //! - `safe` and `finalized` name the newest block with a certificate.
 
-use crate::ledger::{Entry, Records, Way};
+use crate::archive::{Archive, Entry, Way};
+use crate::certified_blocks::Request;
 use crate::mail::Mail;
 use crate::members::Members;
-use crate::sections::Own;
-use crate::shared::{Counts, Shared};
+use crate::state::{Counts, GatewayState, Left};
 use corniche_admission::Refusal;
 use corniche_api::{
-    CommitteeInfo, Dependency, EpochInfo, ErrorCode, GatewayInfo, GatewayStatistics, Peer as ApiPeer, Peers, Reason,
-    ReplicaInfo, RpcError, ShardCertificate, ShardInfo, ShardedTransaction, Shards, Statistics, SyncStatus, TransactionStatus,
-    TransactionWay, Validators,
+    CommitteeInfo, Dependency, EpochInfo, GatewayInfo, GatewayStatistics, Peers, Reason, ReplicaInfo, RpcError,
+    ShardCertificate, ShardInfo, ShardedTransaction, Shards, Statistics, SyncStatus, TransactionStatus, TransactionWay,
+    Validators,
 };
 use corniche_basil::message::Peer;
 use corniche_crypto::VerifiedTransaction;
-use corniche_network::{AGENT_VERSION, NetworkHandle, PeerKey};
+use corniche_engine::Committee;
+use corniche_network::NetworkHandle;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, EarlyTransaction, SyncProgress};
-use corniche_service::now;
+use corniche_service::{NewestBlocks, now, own_version, peers_response, refusal_error};
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::Reader;
 use corniche_types::{
@@ -30,7 +31,6 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::time::UNIX_EPOCH;
 use tokio::sync::broadcast;
 
 /// A running gateway, as its RPC server sees it.
@@ -41,14 +41,15 @@ pub struct GatewayBackend {
     pub reader: Reader,
     pub state: State,
     pub tree: SharedTree,
-    pub records: Records,
-    pub shared: Arc<Shared>,
+    pub archive: Archive,
+    pub newest_blocks: NewestBlocks,
+    pub committee: Committee,
+    pub shared: Arc<GatewayState>,
     pub network: NetworkHandle,
     pub vm: Vm,
-    pub mail: SyncSender<Mail<Own>>,
+    pub mail: SyncSender<Mail<Request>>,
     /// Name of this gateway among clients.
     pub client: B256,
-    pub version: String,
     pub rules: &'static ProtocolRules,
 }
 
@@ -56,7 +57,7 @@ impl GatewayBackend {
     fn admit(&self, raw: Bytes) -> Result<B256, RpcError> {
         let refuse = |refusal: Refusal| {
             Counts::add(&self.shared.counts.refused, 1);
-            RpcError::new(ErrorCode::Refused, refusal.to_string())
+            refusal_error(refusal)
         };
         let transaction = corniche_admission::check(raw, self.genesis.chain_id).map_err(refuse)?;
         let hash = transaction.hash();
@@ -65,9 +66,17 @@ impl GatewayBackend {
         }
         let state = self.shared.state();
         let base_fee = self.next_base_fee();
-        self.shared.pool().admit(transaction.clone(), &*state, base_fee, now()).map_err(refuse)?;
+        let mut pool = self.shared.pool();
+        let admitted = pool.admit(transaction.clone(), &*state, base_fee, now());
+        let events = pool.take_events();
+        drop(pool);
+        for left in self.shared.note_events(events) {
+            // If the queue is full, the gateway drops it when it does not run.
+            let _ = self.mail.try_send(Mail::Own(Request::Forget(left)));
+        }
+        admitted.map_err(refuse)?;
         let sender = transaction.sender();
-        if self.mail.try_send(Mail::Own(Own::Submit(transaction))).is_err() {
+        if self.mail.try_send(Mail::Own(Request::Submit(transaction))).is_err() {
             self.shared.leave_pool(&[(hash, sender)], base_fee);
             return Err(Reason::NotAccepting.with("the gateway is busy; try again"));
         }
@@ -75,31 +84,12 @@ impl GatewayBackend {
         Ok(hash)
     }
 
-    fn chain_block(&self, height: Height) -> Option<ChainBlock> {
-        let stored = self.reader.block(height)?;
-        Some(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec()))
-    }
-
     fn is_connected(&self, peer: Peer) -> bool {
         peer == Peer::Client(self.client) || self.members.network_key(peer).is_some_and(|key| self.network.is_up(&key))
     }
 
-    fn named(&self, key: PeerKey) -> ApiPeer {
-        let index = self.members.at(&key).and_then(|peer| self.members.index_of(peer));
-        let member = index.and_then(|index| self.genesis.validators.get(usize::from(index.0)));
-        ApiPeer {
-            peer_id: key.to_string(),
-            network_key: key.0,
-            validator: index.map(|index| index.0.into()),
-            fee_address: member.map(|member| member.fee_address),
-            version: None,
-            connected_ms: None,
-            round_trip_us: None,
-        }
-    }
-
     fn describe(&self, entry: Entry) -> ShardedTransaction {
-        let dependency = |id: B256| Dependency { id, hash: self.records.hash(&id) };
+        let dependency = |id: B256| Dependency { id, hash: self.archive.hash(&id) };
         ShardedTransaction {
             id: entry.id,
             timestamp_us: entry.timestamp.time_us,
@@ -129,7 +119,7 @@ impl Backend for GatewayBackend {
     }
 
     fn client_version(&self) -> String {
-        self.version.clone()
+        own_version()
     }
 
     fn head(&self) -> Height {
@@ -148,7 +138,8 @@ impl Backend for GatewayBackend {
         if height == Height(0) {
             return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
         }
-        self.chain_block(height).map(Arc::new)
+        let stored = self.reader.block(height)?;
+        Some(self.newest_blocks.get(&stored, self.head()))
     }
 
     fn header(&self, height: Height) -> Option<Header> {
@@ -169,7 +160,12 @@ impl Backend for GatewayBackend {
     fn early(&self, hash: &B256) -> Option<EarlyTransaction> {
         let live = self.shared.live();
         let early = live.get(hash)?;
-        Some(EarlyTransaction { block_number: early.block, raw: early.raw.clone(), receipt: early.receipt.clone() })
+        Some(EarlyTransaction {
+            block_number: early.block,
+            timestamp: early.time,
+            raw: early.raw.clone(),
+            receipt: early.receipt.clone(),
+        })
     }
 
     fn state(&self, height: Height) -> Option<Arc<dyn StateView>> {
@@ -235,18 +231,7 @@ impl Backend for GatewayBackend {
     }
 
     fn peers(&self) -> Peers {
-        let connected = |info: corniche_network::PeerInfo| ApiPeer {
-            version: info.agent_version,
-            connected_ms: info
-                .connected
-                .duration_since(UNIX_EPOCH)
-                .ok()
-                .and_then(|since| u64::try_from(since.as_millis()).ok()),
-            round_trip_us: info.round_trip.and_then(|time| u64::try_from(time.as_micros()).ok()),
-            ..self.named(info.peer.id)
-        };
-        let own = ApiPeer { version: Some(AGENT_VERSION.into()), ..self.named(self.network.key()) };
-        Peers { own: Some(own), peers: self.network.peer_infos().into_iter().map(connected).collect() }
+        peers_response(&self.committee, Some(self.network.key()), Some(&self.network))
     }
 
     fn syncing(&self) -> Option<SyncProgress> {
@@ -294,6 +279,9 @@ impl Backend for GatewayBackend {
     }
 
     fn status(&self, hash: &B256) -> Option<TransactionStatus> {
+        // In this order: it may move from the pool to the committed ones, and from there into a block, between the look-ups.
+        let is_pooled = self.shared.pool().get(hash).is_some();
+        let is_committed = self.shared.live().get(hash).is_some();
         if let Some((height, _)) = self.reader.transaction(hash) {
             let (block_hash, block_number) = (self.reader.block(height)?.hash, height.0);
             return Some(if height <= self.finalized() {
@@ -302,13 +290,16 @@ impl Backend for GatewayBackend {
                 TransactionStatus::Executed { block_hash, block_number }
             });
         }
-        if self.shared.live().get(hash).is_some() {
+        if is_committed {
             return Some(TransactionStatus::Ordered);
         }
-        if self.shared.pool().get(hash).is_some() {
+        if is_pooled {
             return Some(TransactionStatus::Pending);
         }
-        self.shared.dropped(hash).map(|reason| TransactionStatus::Dropped { reason })
+        Some(match self.shared.left(hash)? {
+            Left::Dropped(reason) => TransactionStatus::Dropped { reason },
+            Left::Replaced(by) => TransactionStatus::Replaced { by },
+        })
     }
 
     fn validators(&self) -> Validators {
@@ -318,8 +309,9 @@ impl Backend for GatewayBackend {
 
     fn statistics(&self) -> Statistics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let pool = self.shared.pool();
         Statistics {
-            pool_transactions: self.shared.pool().transactions(None).len() as u64,
+            pool_transactions: (pool.ready_len() + pool.queued_len()) as u64,
             executed: read(&self.shared.counts.exported),
             refused: read(&self.shared.counts.refused),
             ..Statistics::default()
@@ -366,11 +358,11 @@ impl Backend for GatewayBackend {
 
     fn sharded_transaction(&self, hash: &B256) -> Option<ShardedTransaction> {
         let early = self.shared.live().get(hash).map(|early| early.entry.clone());
-        early.or_else(|| self.records.entry(hash)).map(|entry| self.describe(entry))
+        early.or_else(|| self.archive.entry(hash)).map(|entry| self.describe(entry))
     }
 
     fn shard_certificate(&self, height: Height) -> Option<ShardCertificate> {
-        let (blocks, certificate) = self.records.certificate(height)?;
+        let (blocks, certificate) = self.archive.certificate(height)?;
         let signers = certificate.iter().filter_map(|one| self.members.index_of(Peer::Replica(one.replica)));
         Some(ShardCertificate {
             first_block: *blocks.start(),

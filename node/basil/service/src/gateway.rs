@@ -1,22 +1,22 @@
 //! The thread of a gateway: drives wallets' transactions, makes blocks of closed ranges, and collects their certificates.
 
-use crate::keys::MemberKeys;
-use crate::ledger::{Entry, Ledger, Way};
+use crate::archive::{Entry, Way};
+use crate::block;
+use crate::certified_blocks::{CertifiedBlocks, Fetcher, Request};
+use crate::keys::MemberSignatures;
+use crate::ledger::Ledger;
 use crate::live::Early;
 use crate::mail::{Mail, Post, receive};
-use crate::sections::{Fetcher, Own, Section};
-use crate::shared::{Counts, Shared};
-use anyhow::Context;
-use corniche_basil::attestation::Decision;
+use crate::state::{Counts, GatewayState};
 use corniche_basil::certificate::Decided;
-use corniche_basil::shards::ClientId;
-use corniche_basil::shared::Shared as SharedValue;
+use corniche_basil::shared::Shared;
 use corniche_basil_contracts::chain;
 use corniche_basil_contracts::gateway::{Gateway, GatewayError, Output};
 use corniche_crypto::VerifiedTransaction;
 use corniche_rpc::ChainEvent;
 use corniche_service::now;
-use corniche_types::{Address, B256, Height, Receipt, TimestampMs};
+use corniche_types::{Address, B256, Receipt, TimestampMs};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -24,8 +24,6 @@ use std::sync::mpsc::Receiver;
 const MAX_AT_ONCE: usize = 64;
 /// Blocks of one export, for a gateway that was away.
 const MAX_BLOCKS: u64 = 256;
-/// Transactions after which a certificate's range ends, so that it fits into a message to another gateway.
-const MAX_TRANSACTIONS: usize = 512;
 /// Interval of questions to other gateways, ms.
 const FETCH_MS: u64 = 2_000;
 /// Time for the replicas to close a watermark before the first question, ms.
@@ -35,25 +33,23 @@ const SLOW_EXPORT_MS: u64 = 60_000;
 
 /// A gateway, its ledger, and its end of the network.
 pub struct GatewayThread {
-    pub gateway: Gateway,
-    pub ledger: Ledger,
-    pub post: Post,
-    pub shared: Arc<Shared>,
-    /// Name of this gateway among clients.
-    client: ClientId,
+    gateway: Gateway,
+    ledger: Ledger,
+    post: Post,
+    shared: Arc<GatewayState>,
     /// End of the range that is being exported, and the time at which it is reported as slow.
     exporting: Option<(u64, TimestampMs)>,
-    /// The last block of the range whose certificate is being collected.
-    certifying: Option<Height>,
+    /// The blocks whose certificate is being collected.
+    certifying: Option<RangeInclusive<u64>>,
     fetcher: Fetcher,
     /// Time of the next question to other gateways.
     fetch_at: TimestampMs,
 }
 
 impl GatewayThread {
-    pub fn new(gateway: Gateway, ledger: Ledger, post: Post, shared: Arc<Shared>, fetcher: Fetcher) -> Self {
-        let (client, fetch_at) = (fetcher.own, TimestampMs(0));
-        Self { client, gateway, ledger, post, shared, exporting: None, certifying: None, fetcher, fetch_at }
+    pub fn new(gateway: Gateway, ledger: Ledger, post: Post, shared: Arc<GatewayState>, fetcher: Fetcher) -> Self {
+        let fetch_at = TimestampMs(0);
+        Self { gateway, ledger, post, shared, exporting: None, certifying: None, fetcher, fetch_at }
     }
 
     /// Runs until [`Mail::Stop`].
@@ -61,7 +57,7 @@ impl GatewayThread {
     /// # Errors
     ///
     /// The ledger cannot be written, or a committed transaction does not run here. The gateway must not go on.
-    pub fn run(mut self, mail: &Receiver<Mail<Own>>) -> anyhow::Result<()> {
+    pub fn run(mut self, mail: &Receiver<Mail<Request>>) -> anyhow::Result<()> {
         loop {
             let time = now();
             let deadlines = [self.gateway.deadline(), Some(self.next_export())];
@@ -74,8 +70,9 @@ impl GatewayThread {
                             self.gateway.handle(now(), checked);
                         }
                     }
-                    Mail::Own(Own::Submit(transaction)) => self.submit(transaction),
-                    Mail::Own(Own::Fetched(section)) => self.fetched(*section)?,
+                    Mail::Own(Request::Submit(transaction)) => self.submit(transaction),
+                    Mail::Own(Request::Forget(hash)) => self.gateway.settle(now(), &hash),
+                    Mail::Own(Request::Fetched(blocks)) => self.fetched(*blocks)?,
                     Mail::Stop => return Ok(()),
                 }
                 self.carry_out()?;
@@ -87,7 +84,7 @@ impl GatewayThread {
                 self.gateway.tick(time);
             }
             self.export(time);
-            self.certify(time);
+            self.certify(time)?;
             self.carry_out()?;
         }
     }
@@ -100,16 +97,24 @@ impl GatewayThread {
         }
     }
 
-    fn drop_transaction(&self, hash: B256, sender: Address, error: &GatewayError) {
-        self.shared.leave_pool(&[(hash, sender)], self.ledger.chain().base_fee);
+    fn drop_transaction(&mut self, hash: B256, sender: Address, error: &GatewayError) {
+        self.leave_pool(&[(hash, sender)]);
         self.shared.note_dropped(hash, error.to_string());
+    }
+
+    /// Takes transactions out of the pool: they are committed, or dropped. Those that cannot be executed any more leave, too.
+    fn leave_pool(&mut self, transactions: &[(B256, Address)]) {
+        let left = self.shared.leave_pool(transactions, self.ledger.chain().base_fee);
+        left.iter().for_each(|hash| self.gateway.settle(now(), hash));
     }
 
     fn carry_out(&mut self) -> anyhow::Result<()> {
         while let Some(output) = self.gateway.poll() {
             match output {
                 Output::Send { to, message } => self.post.send(to, message),
-                Output::Committed { hash, receipt, decided, attempts } => self.committed(hash, *receipt, &decided, attempts),
+                Output::Committed { hash, receipt, decided, attempts, recovered } => {
+                    self.committed(hash, *receipt, &decided, attempts, recovered);
+                }
                 Output::Dropped { hash, error } => {
                     let sender = self.shared.pool().get(&hash).map(VerifiedTransaction::sender);
                     self.drop_transaction(hash, sender.unwrap_or_default(), &error);
@@ -118,9 +123,10 @@ impl GatewayThread {
                 Output::Recovered(decided) => self.recovered(&decided)?,
                 Output::Exported { below_us, transactions, .. } => self.exported(below_us, transactions)?,
                 Output::Certified { certificate, .. } => {
-                    let height = self.certifying.take().context("invariant: this range was asked for")?;
-                    self.ledger.certify(height, &certificate)?;
-                    self.shared.set_certified(height);
+                    if let Some(blocks) = self.certifying.take() {
+                        self.ledger.certify(blocks, &certificate)?;
+                        self.shared.set_certified(self.ledger.certified());
+                    }
                 }
             }
         }
@@ -128,41 +134,41 @@ impl GatewayThread {
     }
 
     /// A wallet's transaction has its certificate. Its block comes later.
-    fn committed(&mut self, hash: B256, receipt: Receipt, decided: &SharedValue<Decided>, attempts: u32) {
-        let is_own = decided.transaction.timestamp.client == self.client;
-        let entry = Entry::of(decided, &self.post.members, Some(attempts), !is_own);
+    fn committed(&mut self, hash: B256, receipt: Receipt, decided: &Shared<Decided>, attempts: Option<u32>, recovered: bool) {
+        let entry = Entry::of(decided, &self.post.members, attempts, recovered);
         let counts = &self.shared.counts;
-        Counts::add(
-            match entry.way {
-                Way::Fast => &counts.fast,
-                Way::Logged(0) => &counts.logged,
-                Way::Logged(_) => &counts.reconciled,
-            },
-            1,
-        );
-        Counts::add(&counts.retries, u64::from(attempts.saturating_sub(1)));
+        if let Some(attempts) = attempts {
+            Counts::add(
+                match entry.way {
+                    Way::Fast => &counts.fast,
+                    Way::Logged(0) => &counts.logged,
+                    Way::Logged(_) => &counts.reconciled,
+                },
+                1,
+            );
+            Counts::add(&counts.retries, u64::from(attempts.saturating_sub(1)));
+        }
+        Counts::add(&counts.recovered, u64::from(recovered));
         self.show(hash, receipt, decided, entry);
     }
 
-    fn recovered(&mut self, decided: &SharedValue<Decided>) -> anyhow::Result<()> {
+    /// Another gateway's transaction, which this one finished.
+    fn recovered(&mut self, decided: &Shared<Decided>) -> anyhow::Result<()> {
         Counts::add(&self.shared.counts.recovered, 1);
-        let hash = chain::hash(&decided.transaction.call);
-        let is_over = decided.transaction.timestamp.time_us < self.ledger.exported_us();
-        if decided.decision() == Decision::Abort || is_over || self.shared.live().get(&hash).is_some() {
-            return Ok(());
-        }
-        let receipt = crate::ledger::receipt(self.ledger.chain(), decided)?;
+        let receipt = block::receipt(self.ledger.chain(), decided)?;
         let entry = Entry::of(decided, &self.post.members, None, true);
-        self.show(hash, receipt, decided, entry);
+        self.show(chain::hash(&decided.transaction.call), receipt, decided, entry);
         Ok(())
     }
 
     /// Shows a committed transaction to wallets before its block.
-    fn show(&mut self, hash: B256, receipt: Receipt, decided: &SharedValue<Decided>, entry: Entry) {
+    fn show(&mut self, hash: B256, receipt: Receipt, decided: &Shared<Decided>, entry: Entry) {
         let sender = receipt.sender;
         if decided.transaction.timestamp.time_us >= self.ledger.exported_us() {
+            let env = self.ledger.chain().block(decided.transaction.timestamp);
             let early = Early {
-                block: self.ledger.chain().block(decided.transaction.timestamp).number,
+                block: env.number,
+                time: env.timestamp,
                 raw: decided.transaction.call.clone(),
                 receipt: Receipt { cumulative_gas_used: receipt.gas_used, ..receipt },
                 writes: decided.transaction.writes.clone(),
@@ -170,7 +176,7 @@ impl GatewayThread {
             };
             self.shared.live().insert(hash, early);
         }
-        self.shared.leave_pool(&[(hash, sender)], self.ledger.chain().base_fee);
+        self.leave_pool(&[(hash, sender)]);
         self.shared.send(ChainEvent::Committed(hash));
     }
 
@@ -205,39 +211,45 @@ impl GatewayThread {
 
     /// The replicas forgot what this gateway asked about: another gateway may have the blocks.
     fn late(&mut self, below_us: u64) {
-        let time = now();
-        if self.ledger.exported_us() >= below_us {
-            tracing::warn!("the clock of this gateway is late: the replicas forgot what was at its time; set the clock");
-        } else if self.fetch_at <= time {
-            self.fetch_at = TimestampMs(time.0 + FETCH_MS);
-            tracing::info!(head = self.ledger.head().0, "the replicas forgot the next block; asking other gateways");
-            self.fetcher.fetch(self.ledger.head().next());
+        let (time, next) = (now(), self.ledger.certified().next());
+        if self.fetch_at > time {
+            return;
         }
+        self.fetch_at = TimestampMs(time.0 + FETCH_MS);
+        if self.ledger.start_us(next.0) >= below_us {
+            return tracing::warn!(
+                "the clock of this gateway is late: the replicas forgot what was at its time; set the clock"
+            );
+        }
+        tracing::info!(block = next.0, "the replicas forgot a block without a certificate; asking other gateways");
+        self.fetcher.fetch(next);
     }
 
     /// Blocks from another gateway.
-    fn fetched(&mut self, section: Section) -> anyhow::Result<()> {
-        let next = self.ledger.head().next();
-        if !(section.first..section.first.saturating_add(section.blocks.len() as u64)).contains(&next.0) {
+    fn fetched(&mut self, blocks: CertifiedBlocks) -> anyhow::Result<()> {
+        let next = self.ledger.certified().next();
+        if !blocks.has(next) || blocks.first > self.ledger.head().0 + 1 {
             return Ok(());
         }
-        let signatures = MemberKeys::of(self.ledger.genesis());
-        if let Err(error) = section.check(next.0, &self.post.members, &signatures, |number| self.ledger.start_us(number)) {
+        let signatures = MemberSignatures::of(self.ledger.genesis(), &self.post.members);
+        let checked = blocks.check(&self.post.members.shards, &signatures, |number| self.ledger.start_us(number));
+        if let Err(error) = checked {
             tracing::warn!(error, "blocks of another gateway are refused");
             return Ok(());
         }
         if let Some((below_us, _)) = self.exporting.take() {
             self.gateway.client().cancel_export(below_us);
         }
-        let hashes = self.ledger.append_section(section)?;
+        self.certifying = None;
+        self.gateway.client().cancel_certify();
+        let hashes = self.ledger.append_certified(blocks)?;
         self.advance(&hashes);
         self.shared.set_certified(self.ledger.certified());
         self.fetch_at = TimestampMs(0);
-        self.fetcher.fetch(self.ledger.head().next());
         Ok(())
     }
 
-    fn exported(&mut self, below_us: u64, transactions: Vec<SharedValue<Decided>>) -> anyhow::Result<()> {
+    fn exported(&mut self, below_us: u64, transactions: Vec<Shared<Decided>>) -> anyhow::Result<()> {
         self.exporting = None;
         if below_us <= self.ledger.exported_us() {
             return Ok(());
@@ -253,6 +265,7 @@ impl GatewayThread {
     fn advance(&mut self, hashes: &[B256]) {
         Counts::add(&self.shared.counts.exported, hashes.len() as u64);
         hashes.iter().for_each(|hash| self.gateway.settle(now(), hash));
+        self.gateway.give_up_below(now(), self.ledger.exported_us());
         let state = self.ledger.state().latest();
         self.shared.live().advance(state, hashes);
         let reader = self.ledger.reader();
@@ -260,20 +273,24 @@ impl GatewayThread {
             let (height, index) = reader.transaction(hash)?;
             Some((*hash, reader.block(height)?.receipts().get(index as usize)?.sender))
         });
-        self.shared.leave_pool(&senders.collect::<Vec<_>>(), self.ledger.chain().base_fee);
+        let senders: Vec<_> = senders.collect();
+        self.leave_pool(&senders);
         self.shared.send(ChainEvent::Head(self.ledger.head()));
     }
 
-    fn certify(&mut self, now: TimestampMs) {
-        let (certified, head) = (self.ledger.certified(), self.ledger.head());
-        if self.certifying.is_some() || certified >= head {
-            return;
+    fn certify(&mut self, now: TimestampMs) -> anyhow::Result<()> {
+        if self.certifying.is_some() {
+            return Ok(());
         }
-        let last = self.ledger.section_end(MAX_BLOCKS, MAX_TRANSACTIONS).min(head);
-        let (from_us, below_us) = (self.ledger.start_us(certified.0 + 1), self.ledger.start_us(last.0 + 1));
-        let lists = self.ledger.lists(certified.0 + 1..=last.0);
+        let blocks = self.ledger.next_certified(MAX_BLOCKS);
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let (from_us, below_us) = (self.ledger.start_us(*blocks.start()), self.ledger.start_us(blocks.end() + 1));
+        let lists = self.ledger.lists(blocks.clone())?;
         if self.gateway.client().certify(now, from_us, below_us, lists) {
-            self.certifying = Some(last);
+            self.certifying = Some(blocks);
         }
+        Ok(())
     }
 }

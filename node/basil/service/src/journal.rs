@@ -148,7 +148,8 @@ impl Journal {
         file.sync_all()?;
         fs::rename(&next, &path).with_context(|| format!("cannot replace {}", path.display()))?;
         sync_directory(&self.directory)?;
-        // Appends from here on go to the new file. Those that wait are in the snapshot already, and are harmless twice.
+        // Appends from here on go to the new file. Those that wait are in the snapshot, or are of a replica that was behind.
+        self.pending.clear();
         self.file = OpenOptions::new().append(true).open(&path)?;
         drop(file);
         self.file.try_lock().with_context(|| format!("{} is in use by another process", path.display()))?;
@@ -193,11 +194,11 @@ fn frames(mut rest: &[u8]) -> anyhow::Result<(Vec<&[u8]>, usize)> {
         let Some((head, after)) = rest.split_at_checked(HEAD_BYTES) else { return Ok((contents, valid)) };
         let length = u32::from_le_bytes(head[..4].try_into().expect("4 of 12 bytes")) as usize;
         if length > MAX_FRAME_BYTES {
-            // Only zeros that a file system left at the end of a file have no meaning.
             bail!("frame at {valid}: expected at most {MAX_FRAME_BYTES} bytes, got {length}");
         }
         let Some((content, next)) = after.split_at_checked(length) else { return Ok((contents, valid)) };
         if blake3::hash(content).as_bytes()[..8] != head[4..] {
+            // Only the last append, and zeros that a file system left at the end of a file, have no meaning.
             let is_torn = next.is_empty() || rest.iter().all(|byte| *byte == 0);
             ensure!(is_torn, "frame at {valid}: the content differs from its checksum");
             return Ok((contents, valid));

@@ -10,12 +10,15 @@
 //! The genesis lists the members ([`members`]); a process finds its own place by its keys. Each member runs its state machine on one
 //! thread, which owns its files.
 //!
-//! Modules, lowest first: [`members`], [`keys`] (of signatures), [`mail`] (messages between members); [`journal`], [`replica`]; [`ledger`] (blocks),
-//! [`sections`] (blocks for other gateways),
-//! [`live`] (committed since the last block), [`shared`], [`gateway`], [`backend`] (for RPC),
+//! Modules, lowest first: [`members`], [`keys`] (of signatures), [`mail`] (messages between members); [`journal`], [`replica`]; [`archive`] (certificates), [`block`], [`ledger`],
+//! [`certified_blocks`] (for other gateways),
+//! [`live`] (committed since the last block), [`state`] (shared with RPC), [`gateway`], [`backend`] (for RPC),
 //! [`history`] (checks a ledger); [`metrics`].
 
+mod archive;
 mod backend;
+mod block;
+mod certified_blocks;
 mod gateway;
 mod history;
 mod journal;
@@ -23,14 +26,14 @@ mod keys;
 mod ledger;
 mod live;
 mod mail;
-pub mod members;
+mod members;
 mod metrics;
 mod replica;
-mod sections;
-mod shared;
+mod state;
 
 use anyhow::{Context, ensure};
 use backend::GatewayBackend;
+use certified_blocks::{CertifiedBlocks, Fetcher};
 use corniche_admission::{Pool, PoolConfig};
 use corniche_basil::client::Client;
 use corniche_basil::copy::StateCopy;
@@ -42,18 +45,19 @@ use corniche_basil::verify::Verifier;
 use corniche_basil_contracts::gateway::Gateway;
 use corniche_basil_contracts::{Chain, chain};
 use corniche_crypto::ConsensusKey;
+use corniche_engine::Committee;
 use corniche_network::NetworkHandle;
 use corniche_rpc::{Metrics, RpcServer, ServerParts, serve_metrics};
 use corniche_service::{
-    Faucet, Keyring, MetricsAddress, NodeConfig, Signing, VerifiedGenesis, check_open_files, fresh_seed, now, open_vm,
-    own_version, raise_open_files, start_network,
+    Faucet, Keyring, MetricsAddress, NewestBlocks, NodeConfig, Signing, VerifiedGenesis, check_open_files, fresh_seed, now,
+    open_vm, raise_open_files, start_network,
 };
-use corniche_store::{CodeCache, DataDirectory, Options, Store, genesis_block};
+use corniche_store::{CodeCache, DataDirectory, Options, genesis_block};
 use corniche_types::{Genesis, Height, ProtocolRules};
 use gateway::GatewayThread;
 pub use history::CheckedHistory;
 use journal::{Identity, Journal};
-use keys::{MemberKey, MemberKeys};
+use keys::{MemberKey, MemberSignatures};
 use ledger::Ledger;
 use live::Live;
 use mail::{Counters, Mail, Post};
@@ -62,8 +66,7 @@ use members::Members;
 use metrics::{MemberMetrics, Role};
 use prometheus_client::registry::Registry;
 use replica::{End, Progress, ReplicaThread, copy_state};
-use sections::{Fetcher, Section};
-use shared::Shared;
+use state::GatewayState;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -114,8 +117,7 @@ pub fn check_history(config: &NodeConfig, genesis: VerifiedGenesis, data: &Path)
     let genesis: Arc<Genesis> = Arc::new(genesis.into());
     let members = Arc::new(Members::of(&genesis)?);
     let options = Options { backend: config.index, history: config.state.history, ..Options::default() };
-    let make_chain = |store: &Store| chain_of(&genesis, store.code_cache());
-    let ledger = Ledger::open(data, Arc::clone(&genesis), Arc::clone(&members), options, 0, make_chain)?;
+    let ledger = Ledger::open(data, Arc::clone(&genesis), Arc::clone(&members), options, 0)?;
     history::check(&genesis, &members, &ledger)
 }
 
@@ -138,7 +140,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let network = start_network(&config, &genesis, Some(&keys.current)).await?;
     let (network, events) = network.context("expected addresses in `listen` and `peers`")?;
     let counters = Arc::new(Counters::default());
-    let verifier = Verifier::new(Arc::clone(&members.shards), Arc::new(MemberKeys::of(&genesis)));
+    let verifier = Verifier::new(Arc::clone(&members.shards), Arc::new(MemberSignatures::of(&genesis, &members)));
     let post = Post::new(Arc::clone(&members), network.clone(), verifier, Arc::clone(&counters));
     let parts =
         Parts { config, genesis, members, consensus: consensus.clone(), data, network, post, counters, metrics_listener };
@@ -263,15 +265,14 @@ impl Parts {
         let options = Options { backend: self.config.index, history: self.config.state.history, ..Options::default() };
         let recent_states = self.config.limits.recent_states.max(options.checkpoint_lag);
         let (genesis, members) = (Arc::clone(&self.genesis), Arc::clone(&self.members));
-        let make_chain = |store: &Store| chain_of(&self.genesis, store.code_cache());
-        let ledger = Ledger::open(&self.data, genesis, members, options, recent_states, make_chain)?;
+        let ledger = Ledger::open(&self.data, genesis, members, options, recent_states)?;
         let (reader, state, chain) = (ledger.reader(), ledger.state(), ledger.chain().clone());
         let pool = PoolConfig {
             max_transactions: self.config.limits.pool_transactions,
             gas_limit: self.genesis.block_gas_limit,
             ..PoolConfig::from_genesis(&self.genesis)
         };
-        let shared = Arc::new(Shared::new(Pool::new(pool), Live::new(state.latest()), ledger.certified()));
+        let shared = Arc::new(GatewayState::new(Pool::new(pool), Live::new(state.latest()), ledger.certified()));
         let signer = Arc::new(MemberKey::new(self.consensus.clone(), self.genesis.chain_id));
         let config = self.members.config.clone();
         let client = Client::new(config, Arc::clone(&self.members.shards), id, signer, ledger.exported_us());
@@ -285,16 +286,17 @@ impl Parts {
             reader,
             state,
             tree: ledger.tree(),
-            records: ledger.records(),
+            archive: ledger.archive(),
+            newest_blocks: NewestBlocks::default(),
+            committee: Committee::from_genesis(&self.genesis),
             shared: Arc::clone(&shared),
             network: self.network.clone(),
             vm: chain.vm.clone(),
             mail: mail.clone(),
             client: id,
-            version: own_version(),
             rules: chain.rules,
         };
-        let records = ledger.records();
+        let archive = ledger.archive();
         let fetcher = Fetcher {
             runtime: tokio::runtime::Handle::current(),
             network: self.network.clone(),
@@ -304,7 +306,7 @@ impl Parts {
         };
         let thread = GatewayThread::new(gateway, ledger, self.post, Arc::clone(&shared), fetcher);
         let (ended, thread) = spawn("gateway", move || thread.run(&inbox))?;
-        let answer = move |question: &[u8]| Section::answer(&records, question);
+        let answer = move |question: &[u8]| CertifiedBlocks::answer(&archive, question);
         tokio::spawn(mail::forward(events, self.members, mail.clone(), Arc::clone(&self.counters), answer));
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);

@@ -1,6 +1,6 @@
-//! What a gateway knows beyond its blocks: transactions that are committed, and whose interval is not closed yet.
+//! A gateway's knowledge beyond its blocks: transactions that are committed, and whose interval is not closed yet.
 
-use crate::ledger::Entry;
+use crate::archive::Entry;
 use corniche_basil::transaction::{Timestamp, TransactionId, Write};
 use corniche_basil_contracts::keys;
 use corniche_state::{AccountCode, Changes, Overlay, Snapshot, StateView};
@@ -14,6 +14,8 @@ pub struct Early {
     pub entry: Entry,
     /// Number of the block that will contain it.
     pub block: u64,
+    /// Unix seconds of that block.
+    pub time: u64,
     pub raw: Bytes,
     pub receipt: Receipt,
     pub writes: Vec<Write>,
@@ -110,7 +112,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Way;
+    use crate::archive::Way;
     use corniche_state::State;
     use corniche_types::{Height, U256};
 
@@ -144,7 +146,7 @@ mod tests {
         };
         let writes = values.into_iter().map(|(key, value)| Write { key, value }).collect();
         let hash = B256::with_last_byte(u8::try_from(time_us).unwrap());
-        (hash, Early { entry, block: 1, raw: Bytes::new(), receipt, writes })
+        (hash, Early { entry, block: 1, time: 1, raw: Bytes::new(), receipt, writes })
     }
 
     #[test]

@@ -67,10 +67,9 @@ pub async fn forward<T: Send>(
 ) {
     while let Some(event) = events.recv().await {
         match event {
-            Event::PeerUp(peer) => tracing::info!(peer = %peer.id, "connected"),
-            Event::PeerDown(peer) => tracing::info!(peer = %peer.id, "disconnected"),
+            Event::PeerUp(_) | Event::PeerDown(_) => {}
             Event::Message { from, bytes, .. } => {
-                // Strangers have nothing to say here.
+                // A peer that the genesis does not list.
                 let Some(from) = members.at(&from.id) else { continue };
                 Counters::add(&counters.received);
                 if mail.try_send(Mail::Message { from, bytes }).is_err() {

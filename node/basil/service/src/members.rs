@@ -5,7 +5,7 @@
 use anyhow::{Context, bail, ensure};
 use corniche_basil::config::Config;
 use corniche_basil::message::Peer;
-use corniche_basil::shards::{ReplicaId, ShardId, Shards};
+use corniche_basil::shards::Shards;
 use corniche_network::PeerKey;
 pub use corniche_types::SHARDED_ENGINE as ENGINE;
 use corniche_types::{B256, Genesis, ValidatorIndex};
@@ -58,6 +58,12 @@ impl Members {
                 other => bail!("genesis: {ENGINE} has no parameter {other}; remove it"),
             }
         }
+        let least = 5 * (config.close_ms + config.close_after_ms);
+        ensure!(
+            config.keep_ms >= least,
+            "genesis: keep_ms is {}; expected at least {least}, so that gateways can make blocks before replicas forget them",
+            config.keep_ms
+        );
         let members = genesis.validators.len();
         let replicas = members.checked_sub(gateways).filter(|replicas| shards > 0 && replicas % shards == 0);
         let each = replicas.map(|replicas| replicas / shards).filter(|each| each % 5 == 1);
@@ -106,20 +112,11 @@ impl Members {
         self.keys.get(&peer).copied()
     }
 
-    /// True for a listed gateway.
-    pub fn is_gateway(&self, client: &B256) -> bool {
-        self.keys.contains_key(&Peer::Client(*client))
-    }
-
     pub fn gateways(&self) -> impl Iterator<Item = B256> + '_ {
         self.peers.iter().filter_map(|peer| match peer {
             Peer::Client(key) => Some(*key),
             Peer::Replica(_) => None,
         })
-    }
-
-    pub fn replicas(&self) -> impl Iterator<Item = ReplicaId> + '_ {
-        self.shards.ids().flat_map(|shard: ShardId| self.shards.replicas(shard))
     }
 }
 
@@ -137,9 +134,9 @@ mod tests {
 
     #[test]
     fn members_have_their_place_in_the_genesis() {
-        let genesis = genesis(14, &[("shards", 2), ("gateways", 2), ("keep_ms", 7)]);
+        let genesis = genesis(14, &[("shards", 2), ("gateways", 2), ("keep_ms", 20_000)]);
         let members = Members::of(&genesis).unwrap();
-        assert_eq!((members.shards.count(), members.shards.all(), members.config.keep_ms), (2, 6, 7));
+        assert_eq!((members.shards.count(), members.shards.all(), members.config.keep_ms), (2, 6, 20_000));
         for (index, validator) in (0..14).map(ValidatorIndex).zip(&genesis.validators) {
             let peer = members.peer(index).unwrap();
             match peer {
@@ -147,7 +144,9 @@ mod tests {
                     assert_eq!(index.0, id.shard.0 * 6 + id.member);
                     assert_eq!(members.shards.key(id), Some(&validator.consensus_key));
                 }
-                Peer::Client(key) => assert!(index.0 >= 12 && key == validator.consensus_key && members.is_gateway(&key)),
+                Peer::Client(key) => {
+                    assert!(index.0 >= 12 && key == validator.consensus_key && members.gateways().any(|gateway| gateway == key))
+                }
             }
             assert_eq!(members.at(&PeerKey(validator.network_key)), Some(peer));
             assert_eq!(members.index_of(peer), Some(index));
@@ -163,6 +162,7 @@ mod tests {
         assert!(refusal(12, &[("shards", 2)]).contains("expected 5f + 1 replicas"));
         assert!(refusal(3, &[("shards", 2)]).contains("at least 6"));
         assert!(refusal(7, &[("shards", 0)]).contains("0 shards"));
+        assert!(refusal(7, &[("keep_ms", 19_999)]).contains("expected at least 20000"));
         assert!(refusal(7, &[("wave_length", 5)]).contains("has no parameter wave_length"));
         let fast = Genesis { block_ms: 0, ..genesis(7, &[]) };
         assert!(Members::of(&fast).map(drop).unwrap_err().to_string().contains("block_ms is 0"));

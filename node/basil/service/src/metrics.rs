@@ -2,7 +2,7 @@
 
 use crate::mail::Counters;
 use crate::replica::Progress;
-use crate::shared::Shared;
+use crate::state::GatewayState;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -22,7 +22,7 @@ pub struct MemberMetrics {
 /// Figures of the member's own role.
 pub enum Role {
     Replica(Arc<Progress>),
-    Gateway(Arc<Shared>),
+    Gateway(Arc<GatewayState>),
 }
 
 impl fmt::Debug for Role {

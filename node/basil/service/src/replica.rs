@@ -27,7 +27,7 @@ pub fn copy_state(mut copy: StateCopy, post: &mut Post, mail: &Receiver<Mail<()>
         match receive(mail, now(), Some(copy.deadline())) {
             Some(Mail::Message { from, bytes }) => {
                 if let Some(checked) = post.open(from, &bytes) {
-                    copy.handle(checked);
+                    copy.handle(now(), checked);
                 }
             }
             Some(Mail::Stop) => return None,

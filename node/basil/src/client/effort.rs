@@ -269,7 +269,7 @@ impl Client {
         let output = Shared::clone(&decided);
         self.outputs.push_back(match effort.is_own {
             true => Output::Finished { id, decided: output },
-            false => Output::Recovered { id, decided: output },
+            false => Output::Recovered { id, decided: output, took_part: true },
         });
         if writeback {
             self.broadcast(&effort.involved, Message::Writeback(decided));

@@ -8,6 +8,9 @@ use crate::transaction::{Read, Timestamp, Value, Version};
 use corniche_types::TimestampMs;
 use std::collections::BTreeMap;
 
+/// Longest wait before a read is repeated, ms.
+const MAX_RESEND_MS: u64 = 10_000;
+
 /// A read without a value yet.
 pub(super) struct Reading {
     replies: BTreeMap<ReplicaId, (Committed, Option<Versioned>)>,
@@ -85,7 +88,7 @@ impl Client {
         let mut due = Vec::new();
         for (timestamp, Executing { reading, .. }) in &mut self.executing {
             for (key, reading) in reading.iter_mut().filter(|(_, reading)| reading.resend_at <= now) {
-                reading.resend_ms = reading.resend_ms.saturating_mul(2);
+                reading.resend_ms = reading.resend_ms.saturating_mul(2).min(MAX_RESEND_MS);
                 reading.resend_at = TimestampMs(now.0.saturating_add(reading.resend_ms));
                 due.push((*timestamp, key.clone()));
             }

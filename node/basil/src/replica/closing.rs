@@ -76,8 +76,13 @@ impl Replica {
 
     /// Transactions of a range that are committed, or may become so.
     pub(super) fn may_commit(&self, from_us: u64, below_us: u64) -> Vec<TransactionId> {
+        let complete_us = self.prefix.complete_us;
+        let is_complete =
+            |entry: &Entry| entry.transaction.as_ref().is_some_and(|transaction| transaction.timestamp.time_us < complete_us);
         let may_commit = |entry: &Entry| match &entry.decided {
             Some(decided) => decided.decision() == Decision::Commit,
+            // Everything that can commit below a complete prefix is decided.
+            None if is_complete(entry) => false,
             None => matches!(entry.phase, Phase::Waiting(_) | Phase::Voted { vote: Decision::Commit, .. }),
         };
         let range = self.timeline.range(position(from_us)..position(below_us.max(from_us)));

@@ -30,10 +30,10 @@ impl State {
     }
 
     /// `None` without a logged decision.
-    pub(super) fn record(&self, id: TransactionId, transaction: &Shared<SignedTransaction>) -> Option<Record> {
+    pub(super) fn record(&self, transaction: &Shared<SignedTransaction>) -> Option<Record> {
         let (decision, decision_view) = self.logged?;
-        let (transaction, current_view) = (Some(transaction.clone()), self.current_view);
-        Some(Record::Logged { transaction, id, decision, decision_view, current_view })
+        let (transaction, current_view) = (transaction.clone(), self.current_view);
+        Some(Record::Logged { transaction, decision, decision_view, current_view })
     }
 }
 
@@ -87,7 +87,7 @@ impl Replica {
             return None;
         }
         let max = self.config.max_interested;
-        if !self.learn(from, id, &proposal.transaction) {
+        if !self.learn(now, from, id, &proposal.transaction) {
             return None;
         }
         let entry = self.entry(id);
@@ -106,7 +106,7 @@ impl Replica {
 
     fn record_logged(&mut self, now: TimestampMs, id: TransactionId) {
         let entry = self.entry(id);
-        let record = entry.transaction.as_ref().and_then(|transaction| entry.fallback.record(id, transaction));
+        let record = entry.transaction.as_ref().and_then(|transaction| entry.fallback.record(transaction));
         if let Some(record) = record {
             self.replies.record(now, &self.config, record);
         }

@@ -15,7 +15,7 @@ use crate::shards::ReplicaId;
 use crate::shared::Shared;
 use crate::transaction::{Timestamp, TransactionId};
 use corniche_types::{B256, TimestampMs};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
 /// Bytes after which a part of the state ends.
@@ -27,6 +27,9 @@ pub(super) struct Prefix {
     pub(super) complete_us: u64,
     /// Below, only the newest committed versions are kept; µs.
     pub(super) pruned_us: u64,
+    /// Complete prefixes, with the times at which they may be pruned. Time that this replica was stopped does not count: after a stop of
+    /// all members, each must find what it misses.
+    prune_at: VecDeque<(TimestampMs, u64)>,
     collecting: Option<Collecting>,
     /// Replicas that forgot a part of what is missing here.
     forgotten_by: BTreeSet<ReplicaId>,
@@ -40,6 +43,7 @@ impl Prefix {
         Self {
             complete_us: genesis_us,
             pruned_us: genesis_us,
+            prune_at: VecDeque::new(),
             collecting: None,
             forgotten_by: BTreeSet::new(),
             pinned: BTreeMap::new(),
@@ -146,14 +150,34 @@ impl Replica {
         self.prefix.complete_us = below_us;
         self.prefix.forgotten_by.clear();
         self.replies.record(now, &self.config, Record::Complete { below_us });
-        self.prune(below_us.saturating_sub(self.config.keep_ms.saturating_mul(1_000)));
+        self.prune_later(now, below_us);
+    }
+
+    /// Prunes a complete prefix after `keep_ms`.
+    pub(super) fn prune_later(&mut self, now: TimestampMs, below_us: u64) {
+        self.prefix.prune_at.push_back((TimestampMs(now.0.saturating_add(self.config.keep_ms)), below_us));
+    }
+
+    /// Prunes what is due.
+    pub(super) fn run_pruning(&mut self, now: TimestampMs) {
+        let mut due = None;
+        while let Some((_, below_us)) = self.prefix.prune_at.pop_front_if(|(at, _)| *at <= now) {
+            due = Some(below_us);
+        }
+        if let Some(below_us) = due.filter(|below_us| *below_us > self.prefix.pruned_us) {
+            self.replies.record(now, &self.config, Record::Pruned { below_us });
+            self.prune(below_us);
+        }
     }
 
     /// Sends the next committed transactions that make the state at a time, to a replica that lost its own.
     pub(super) fn report_state(&mut self, to: Peer, below_us: u64, after: Option<TransactionId>) {
         // Above the complete prefix something may be missing, and below the pruned one the state is lost.
-        if !matches!(to, Peer::Replica(_)) || below_us > self.prefix.complete_us || below_us < self.prefix.pruned_us {
+        if !matches!(to, Peer::Replica(_)) || below_us > self.prefix.complete_us {
             return;
+        }
+        if below_us < self.prefix.pruned_us {
+            return self.send(to, Message::Pruned { below_us: self.prefix.pruned_us });
         }
         let is_part = |decided: &&Shared<Decided>| {
             decided.decision() == Decision::Commit && decided.transaction.timestamp.time_us < below_us

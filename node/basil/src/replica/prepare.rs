@@ -63,7 +63,7 @@ impl Replica {
     }
 
     fn prepare_known(&mut self, now: TimestampMs, from: Peer, id: TransactionId, transaction: &Shared<SignedTransaction>) {
-        if !self.learn(from, id, transaction) {
+        if !self.learn(now, from, id, transaction) {
             return;
         }
         let max = self.config.max_interested;
@@ -95,7 +95,7 @@ impl Replica {
         if self.transactions.get(&id).is_none_or(|entry| entry.dependents.is_empty()) {
             return;
         }
-        if !self.learn(from, id, transaction) {
+        if !self.learn(now, from, id, transaction) {
             return;
         }
         if self.entry(id).phase == Phase::Unknown && self.entry(id).decided.is_none() {
@@ -108,12 +108,8 @@ impl Replica {
         let timestamp = transaction.timestamp;
         // One transaction for each timestamp (pitfall 14).
         let is_first = *self.by_timestamp.entry(timestamp).or_insert(id) == id;
-        // K1; A5; A1.
-        if !is_first
-            || timestamp.is_ahead_of(now, self.config.delta_ms)
-            || self.is_closed(timestamp)
-            || self.program.check(transaction).is_err()
-        {
+        // A5; A1. K1 is in `learn`.
+        if !is_first || self.is_closed(timestamp) || self.program.check(transaction).is_err() {
             return self.vote(now, id, Decision::Abort, None);
         }
         self.check_again(now, id, transaction);

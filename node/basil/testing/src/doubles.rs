@@ -23,7 +23,7 @@ pub enum Lie {
     VoteBoth,
     /// Invents values and versions.
     InventVersions,
-    /// Replies that no key was ever written.
+    /// Replies that no key was ever written, also to a replica that copies the state.
     StaleReads,
     /// Claims another decision, to some.
     LogBoth,
@@ -95,6 +95,9 @@ impl Liar {
                 committed: Committed::Genesis(None),
                 prepared: None,
             },
+            (Lie::StaleReads, Message::State { below_us, after, .. }) => {
+                Message::State { below_us: *below_us, after: *after, transactions: Vec::new(), is_last: true }
+            }
             (Lie::LogBoth, Message::Logged(attestation)) if random.chance(50) => match attestation.statement {
                 Statement::Logged { id, decision, decision_view, current_view } => {
                     let decision = flip(decision);

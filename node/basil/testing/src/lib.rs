@@ -446,7 +446,7 @@ impl World {
                 ClientOutput::Certified { from_us, below_us, certificate } => {
                     node.certified.insert((from_us, below_us), certificate);
                 }
-                ClientOutput::Recovered { id, decided } => {
+                ClientOutput::Recovered { id, decided, .. } => {
                     node.recovered.push(id);
                     self.decided.push(decided);
                 }
@@ -573,7 +573,7 @@ impl World {
         let node = self.replicas.get_mut(&id).unwrap();
         if let Some(copy) = &mut node.copy {
             match input {
-                Input::Message(checked) => copy.handle(*checked),
+                Input::Message(checked) => copy.handle(now, *checked),
                 Input::Deadline => copy.tick(now),
                 Input::Durable(_) => {}
             }

@@ -1,7 +1,7 @@
 //! State that a gateway's thread and its RPC server share.
 
 use crate::live::Live;
-use corniche_admission::Pool;
+use corniche_admission::{Event, Pool};
 use corniche_rpc::ChainEvent;
 use corniche_state::StateView;
 use corniche_types::{Address, B256, Height};
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
 
-/// Number of dropped transactions whose reason is kept.
-const MAX_DROPPED: usize = 4_096;
+/// Number of transactions whose reason for leaving the pool is kept.
+const MAX_LEFT: usize = 4_096;
 /// Events that a slow subscriber may be behind.
 const EVENTS: usize = 4_096;
 
@@ -38,28 +38,36 @@ impl Counts {
     }
 }
 
-/// See the module.
-pub struct Shared {
+/// State of a gateway.
+pub struct GatewayState {
     pool: Mutex<Pool>,
     live: Mutex<Live>,
-    dropped: Mutex<Dropped>,
+    left: Mutex<AllLeft>,
     pub events: broadcast::Sender<ChainEvent>,
     pub counts: Counts,
     certified: AtomicU64,
 }
 
+/// Why a transaction left the pool without being executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    Dropped(String),
+    Replaced(B256),
+}
+
+/// The newest ones.
 #[derive(Default)]
-struct Dropped {
-    reasons: BTreeMap<B256, String>,
+struct AllLeft {
+    reasons: BTreeMap<B256, Left>,
     order: VecDeque<B256>,
 }
 
-impl Shared {
+impl GatewayState {
     pub fn new(pool: Pool, live: Live, certified: Height) -> Self {
         Self {
             pool: Mutex::new(pool),
             live: Mutex::new(live),
-            dropped: Mutex::default(),
+            left: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
             counts: Counts::default(),
             certified: AtomicU64::new(certified.0),
@@ -88,27 +96,49 @@ impl Shared {
         self.send(ChainEvent::Finalized(height));
     }
 
-    /// Takes transactions out of the pool: they are committed, or dropped.
-    pub fn leave_pool(&self, transactions: &[(B256, Address)], base_fee: u64) {
+    /// Takes transactions out of the pool: they are committed, or dropped. Returns others that left meanwhile.
+    pub fn leave_pool(&self, transactions: &[(B256, Address)], base_fee: u64) -> Vec<B256> {
         let state = self.state();
-        self.pool().on_block(&*state, base_fee, transactions, &[]);
+        let mut pool = self.pool();
+        pool.on_block(&*state, base_fee, transactions, &[]);
+        let events = pool.take_events();
+        drop(pool);
+        self.note_events(events)
+    }
+
+    /// Remembers why transactions left the pool. Returns them.
+    pub fn note_events(&self, events: Vec<Event>) -> Vec<B256> {
+        let note = |event: Event| {
+            let hash = event.hash();
+            match event {
+                Event::Dropped { reason, .. } => self.note_left(hash, Left::Dropped(reason.to_string())),
+                Event::Replaced { by, .. } => self.note_left(hash, Left::Replaced(by)),
+            }
+            hash
+        };
+        events.into_iter().map(note).collect()
     }
 
     pub fn note_dropped(&self, hash: B256, reason: String) {
         Counts::add(&self.counts.dropped, 1);
-        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
-        if dropped.reasons.insert(hash, reason).is_none() {
-            dropped.order.push_back(hash);
+        self.note_left(hash, Left::Dropped(reason));
+    }
+
+    fn note_left(&self, hash: B256, left: Left) {
+        let mut all = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.reasons.insert(hash, left).is_none() {
+            all.order.push_back(hash);
         }
-        if dropped.order.len() > MAX_DROPPED
-            && let Some(oldest) = dropped.order.pop_front()
+        if all.order.len() > MAX_LEFT
+            && let Some(oldest) = all.order.pop_front()
         {
-            dropped.reasons.remove(&oldest);
+            all.reasons.remove(&oldest);
         }
     }
 
-    pub fn dropped(&self, hash: &B256) -> Option<String> {
-        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).reasons.get(hash).cloned()
+    /// Why a transaction left the pool without being executed.
+    pub fn left(&self, hash: &B256) -> Option<Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).reasons.get(hash).cloned()
     }
 
     pub fn send(&self, event: ChainEvent) {
