@@ -183,7 +183,7 @@ fuzz: tools ## Run each fuzz target for SECONDS (60) under libFuzzer; FUZZ_TARGE
 	done
 
 soak: build contracts generations node-tools postgres ## Run the long tests: property cases, schedules, crashes and half an hour under load
-	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
+	CORNICHE_COINS=$${CORNICHE_COINS:-8} PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_MODULES=$${CORNICHE_MODULES:-3000} \
 		$(CARGO) test --locked -p corniche-vm --test backends nowhere -- --nocapture
 	for engine in mahi-mahi autobahn neobft mir quepaxa racs baxos; do \

@@ -190,3 +190,72 @@ fn a_transaction_on_f_plus_1_lists_is_exported() {
     assert_eq!(world.export(client_id(EXPORTER), 0, (START + 1_000) * 1_000), Ok(vec![id]));
     checker::check(&world.shards, &world.decided).unwrap();
 }
+
+/// Replicas forget what is decided after `keep_ms`. Time in which all of them are stopped does not count.
+#[test]
+fn a_stop_of_all_members_loses_nothing() {
+    let config = Config { close_ms: 1_000, close_after_ms: 500, keep_ms: 2_000, ..exact() };
+    let mut world = World::new(2, 2, config, 1);
+    let keys = world.keys_on_each_shard();
+    let mut expected = Vec::new();
+    for salt in 0..5 {
+        let timestamp = world.execute(client_id(ALICE), &keys);
+        let id = world.commit(client_id(ALICE), timestamp, &keys, salt);
+        assert_eq!(world.wait(client_id(ALICE), id).0, Decision::Commit);
+        expected.push(id);
+    }
+    world.run(100);
+    world.all_replicas().into_iter().for_each(|replica| world.stop_replica(replica));
+    world.run(600_000);
+    world.all_replicas().into_iter().for_each(|replica| world.start_replica(replica));
+    world.run(1_500);
+    let below_us = (START + 300_000) * 1_000;
+    assert_eq!(world.export(client_id(EXPORTER), START * 1_000, below_us), Ok(expected));
+}
+
+/// A client stops after it reached one replica. No export contains the transaction, and it must not keep ranges from their certificates.
+#[test]
+fn a_transaction_on_one_list_stops_no_certificate() {
+    let mut world = world();
+    let keys = world.keys_on_each_shard();
+    let replicas = world.all_replicas();
+    for (number, replica) in [(1, replicas[0]), (2, replicas[1])] {
+        let (_, transaction) = world.forge(client_id(ALICE), START * 1_000 + number, vec![], &keys, number);
+        world.post(Peer::Client(client_id(ALICE)), Peer::Replica(replica), Arc::new(Message::Prepare(transaction)));
+    }
+    world.run(10_000);
+    let (from_us, below_us) = (START * 1_000, (START + 3_000) * 1_000);
+    assert_eq!(world.export(client_id(EXPORTER), from_us, below_us), Ok(vec![]));
+    let lists = world.shards.ids().map(|shard| (shard, Vec::new())).collect();
+    world.with_client(client_id(EXPORTER), |client, now| assert!(client.certify(now, from_us, below_us, lists)));
+    world.run(10_000);
+    assert!(world.clients[&client_id(EXPORTER)].certified.contains_key(&(from_us, below_us)));
+}
+
+/// Two replicas have a transaction of a client that stopped, and an export did not hear the second one. Both wait for its decision, and only
+/// clients recover. The exporter hears of it when it collects the certificate.
+#[test]
+fn a_replica_that_waits_for_a_decision_gets_it() {
+    let mut world = World::new(1, 2, Config { close_ms: 1_000, close_after_ms: 500, ..exact() }, 1);
+    let keys = world.keys_on(ShardId(0), 1);
+    let replicas = world.all_replicas();
+    let (id, transaction) = world.forge(client_id(ALICE), START * 1_000 + 1, vec![], &keys, 1);
+    for replica in [replicas[0], replicas[1]] {
+        world.post(Peer::Client(client_id(ALICE)), Peer::Replica(replica), Arc::new(Message::Prepare(transaction.clone())));
+    }
+    let silent = replicas[1];
+    world.delay = Box::new(move |_, from, to, _| {
+        let is_lost = from == Peer::Replica(silent) && matches!(to, Peer::Client(_));
+        (!is_lost).then_some(10)
+    });
+    world.run(2_000);
+    let (from_us, below_us) = (START * 1_000, (START + 1_000) * 1_000);
+    assert_eq!(world.export(client_id(EXPORTER), from_us, below_us), Ok(vec![]));
+    let complete = |world: &World, replica| world.replicas[&replica].replica.as_ref().unwrap().complete_us();
+    assert!(complete(&world, replicas[0]) < below_us, "it waits for {id}");
+    let lists = [(ShardId(0), Vec::new())].into();
+    world.with_client(client_id(EXPORTER), |client, now| assert!(client.certify(now, from_us, below_us, lists)));
+    world.run(30_000);
+    assert!(complete(&world, replicas[0]) >= below_us);
+    checker::check(&world.shards, &world.decided).unwrap();
+}

@@ -71,7 +71,7 @@ fn run(seed: u64) -> Result<checker::History, String> {
     };
     let transactions = 4 + random.below(8) as usize;
     let mut workload = Workload::new(&world, shape.clone(), transactions, seed);
-    // One honest replica may stop for a while: nothing is lost, but progress may wait.
+    // One honest replica may stop for a while: nothing is lost, but progress may wait. In a shard without a liar it may lose its disk.
     let restarted = random.chance(40).then(|| {
         let honest: Vec<_> = world.honest().into_iter().collect();
         honest[random.below(honest.len() as u64) as usize]
@@ -80,7 +80,12 @@ fn run(seed: u64) -> Result<checker::History, String> {
         workload.run(&mut world, random.below(300));
         world.stop_replica(replica);
         workload.run(&mut world, random.below(400));
-        world.start_replica(replica);
+        let is_only_fault = world.replicas.iter().all(|(other, node)| other.shard != replica.shard || node.liar.is_none());
+        if is_only_fault && random.chance(70) {
+            world.lose_disk(replica);
+        } else {
+            world.start_replica(replica);
+        }
     }
     // Faults of the network end, and every honest client must finish.
     workload.run(&mut world, 1_000);

@@ -74,6 +74,15 @@ pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
     check_frames(engine, genesis)
 }
 
+/// Faults that a chain tolerates, in plain words.
+pub fn tolerates(genesis: &Genesis) -> String {
+    match corniche_basil_service::faulty(genesis) {
+        Ok(faulty) => format!("{faulty} of {} replicas in each shard, which may lie", 5 * faulty + 1),
+        // Any chain with an engine.
+        Err(_) => genesis.fault_model().tolerates().into(),
+    }
+}
+
 /// Bytes that [`corniche_pipeline::PeerMessage`] adds to an engine's message.
 const ENVELOPE_BYTES: usize = 14;
 

@@ -141,7 +141,7 @@ pub struct ShardCertificate {
     pub last_block: u64,
     /// Hash of the last block. Headers are not signed: they follow from the signed transactions.
     pub block_hash: B256,
-    /// Replicas that signed, 4f + 1 of each shard: one bit per validator of the genesis, least significant bit of the first byte first.
+    /// Replicas that signed, 4f + 1 of each shard: one bit for each, in the order of the genesis, least significant bit of the first byte first.
     pub signers: Bytes,
     /// The signed statements, encoded with borsh: `Vec<corniche_basil::attestation::Attestation>`.
     pub certificate: Bytes,

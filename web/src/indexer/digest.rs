@@ -6,6 +6,7 @@ use crate::{
     node::{Log, Receipt, Transaction, WholeBlock},
 };
 use alloy_primitives::{Address, B256, U256};
+use corniche_types::SHARDED_ENGINE;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Roles of an account in a transaction: bits of `activity.roles`.
@@ -205,7 +206,8 @@ impl Digest {
             hash: block.hash,
             parent: block.parent_hash,
             time_ms: ordering.map_or(header_ms, |ordering| ordering.timestamp_ms),
-            leader: ordering.map(|ordering| ordering.leader),
+            // A sharded chain has no leaders.
+            leader: ordering.filter(|ordering| ordering.engine != SHARDED_ENGINE).map(|ordering| ordering.leader),
             rows: Vec::new(),
             token_events: Vec::new(),
             accounts: BTreeMap::new(),

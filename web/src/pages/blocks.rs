@@ -185,7 +185,10 @@ fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
 
 async fn ordering(app: &AppState, row: &AnyRow) -> Result<Markup, Failure> {
     let number = row.number("number")?;
-    let Some(leader) = row.maybe_number("leader")? else { return Ok(html! { p .note { (texts::GENESIS) } }) };
+    let Some(leader) = row.maybe_number("leader")? else {
+        let why = if number == 0 { texts::GENESIS } else { texts::SHARDED };
+        return Ok(html! { p .note { (why) } });
+    };
     let readers = app.database.readers();
     let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT $2";
     let mut batches = sql(text).bind(number as i64).bind(MAX_LISTED + 1).fetch_all(readers).await?;

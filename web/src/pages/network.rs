@@ -17,7 +17,7 @@ use crate::{
 };
 use alloy_primitives::U256;
 use axum::extract::State;
-use corniche_api::Statistics;
+use corniche_api::{Shards, Statistics};
 use maud::{Markup, html};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub async fn show(State(app): State<Arc<AppState>>) -> Page {
             section { h2 { (texts::NODE) } p .note { (texts::NODE_NOTE) } (node(&app, &info)) }
             section { h2 { (texts::PEERS) } p .note { (texts::PEERS_NOTE) } (peers::table(committee.as_ref(), poll.rows.first())) }
             section { h2 { (texts::MATRIX) } (peers::matrix(committee.as_ref(), &poll)) }
-            section { h2 { (texts::CHAIN) } (chain(&app).await?) }
+            section { h2 { (texts::CHAIN) } (chain(&app, info.shards.as_ref()).await?) }
             section {
                 h2 { (texts::EXECUTION) }
                 @match &info.statistics { Some(statistics) => (execution(statistics)), None => p .note { (texts::OFFLINE) } }
@@ -79,7 +79,7 @@ fn syncing(progress: Option<Progress>) -> Markup {
     }
 }
 
-async fn chain(app: &AppState) -> Result<Markup, Failure> {
+async fn chain(app: &AppState, of_shards: Option<&Shards>) -> Result<Markup, Failure> {
     let now = app.status();
     let latencies = home::latencies(&blocks::newest(app, u64::MAX, BLOCKS).await?);
     let mut facts = Vec::new();
@@ -98,7 +98,8 @@ async fn chain(app: &AppState) -> Result<Markup, Failure> {
             Some(votes) => texts::quorum_of_votes(&needed, &format::number(votes)),
         };
         facts.push((texts::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
-        facts.push((texts::TOLERATES, html! { (committee.fault_model.tolerates()) }));
+        let tolerates = of_shards.map_or_else(|| committee.fault_model.tolerates().to_string(), |shards| texts::shards::tolerates(shards.faulty));
+        facts.push((texts::TOLERATES, html! { (tolerates) }));
         facts.push((texts::VALIDATORS, html! { a href=(links::VALIDATORS) { (all) } }));
         facts.push((texts::QUORUM, html! { (quorum) }));
         facts.push((texts::SIGNATURES, html! { (texts::signatures(committee.signatures, votes.is_some())) }));

@@ -304,7 +304,9 @@ impl Backend for GatewayBackend {
 
     fn validators(&self) -> Validators {
         let hash = self.genesis.committee_hash();
-        Validators::in_epoch(&self.genesis, Epoch(0), hash, &self.genesis.validators)
+        let replicas = &self.genesis.validators[..self.members.replicas()];
+        let quorum = self.members.shards.count() * self.members.shards.reachable();
+        Validators { quorum: quorum as u64, ..Validators::in_epoch(&self.genesis, Epoch(0), hash, replicas) }
     }
 
     fn statistics(&self) -> Statistics {
@@ -368,7 +370,7 @@ impl Backend for GatewayBackend {
             first_block: *blocks.start(),
             last_block: *blocks.end(),
             block_hash: self.reader.block(Height(*blocks.end()))?.hash,
-            signers: SignerBitmap::from_signers(signers, self.genesis.validators.len()).0,
+            signers: SignerBitmap::from_signers(signers, self.members.replicas()).0,
             certificate: wire::encode(&certificate).into(),
         })
     }

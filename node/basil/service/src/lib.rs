@@ -108,6 +108,15 @@ pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
     Members::of(genesis).map(drop)
 }
 
+/// f: replicas of each shard that may be faulty.
+///
+/// # Errors
+///
+/// See [`check`].
+pub fn faulty(genesis: &Genesis) -> anyhow::Result<usize> {
+    Ok(Members::of(genesis)?.shards.validity() - 1)
+}
+
 /// Checks the data directory of a stopped gateway; see [`CheckedHistory`].
 ///
 /// # Errors

@@ -112,6 +112,11 @@ impl Members {
         self.keys.get(&peer).copied()
     }
 
+    /// Number of replicas: they come first.
+    pub fn replicas(&self) -> usize {
+        self.shards.count() * self.shards.all()
+    }
+
     pub fn gateways(&self) -> impl Iterator<Item = B256> + '_ {
         self.peers.iter().filter_map(|peer| match peer {
             Peer::Client(key) => Some(*key),

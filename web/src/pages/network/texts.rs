@@ -219,6 +219,11 @@ pub mod shards {
     pub const DROPPED: &str = "Given up";
     pub const RECOVERED: &str = "Finished for another gateway that stopped";
 
+    /// Faults that a sharded chain tolerates.
+    pub fn tolerates(faulty: u64) -> String {
+        format!("{faulty} of {} replicas in each shard, which may lie", 5 * faulty + 1)
+    }
+
     /// Replicas of a shard without a connection.
     pub fn missing(members: impl Iterator<Item = u64>) -> String {
         let members: Vec<_> = members.map(|member| member.to_string()).collect();
