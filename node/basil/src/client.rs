@@ -167,6 +167,29 @@ impl Client {
         self.send_read(timestamp, &key, self.shards.read_fanout());
     }
 
+    /// Uses a value that was read before, with its version. If it is outdated, the transaction aborts.
+    pub fn reuse(&mut self, timestamp: Timestamp, read: Read) {
+        let Some(executing) = self.executing.get_mut(&timestamp) else { return };
+        let (key, value) = (read.key.clone(), read.value.clone());
+        executing.done.insert(key.clone(), read);
+        self.outputs.push_back(Output::Value { timestamp, key, value });
+    }
+
+    /// The value that a transaction read, with its version.
+    pub fn read_of(&self, timestamp: Timestamp, key: &Key) -> Option<Read> {
+        self.executing.get(&timestamp)?.done.get(key).cloned()
+    }
+
+    /// Number of values that a transaction read.
+    pub fn read_count(&self, timestamp: Timestamp) -> usize {
+        self.executing.get(&timestamp).map_or(0, |executing| executing.done.len())
+    }
+
+    /// True while reads of a transaction have no value.
+    pub fn is_reading(&self, timestamp: Timestamp) -> bool {
+        self.executing.get(&timestamp).is_some_and(|executing| !executing.reading.is_empty())
+    }
+
     /// Asks `count` replicas; which ones depends on the timestamp, so that load spreads.
     fn send_read(&mut self, timestamp: Timestamp, key: &Key, count: usize) {
         let shard = self.shards.shard_of(key);

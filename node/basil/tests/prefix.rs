@@ -9,6 +9,8 @@ use corniche_basil::shards::{Key, ReplicaId, ShardId};
 use corniche_basil_testing::doubles::{LIES, Liar};
 use corniche_basil_testing::workload::{Shape, Workload};
 use corniche_basil_testing::{World, checker, client_id, exact, unwritten};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 const ALICE: u8 = 0;
@@ -180,6 +182,34 @@ fn a_copying_replica_is_silent() {
         time_ms >= started && time_ms < started + 500 && signers.iter().any(|vote| vote.replica == lost)
     };
     assert_eq!(world.decided.iter().filter(signed).count(), 0);
+}
+
+/// Clocks of clients may be ahead by δ. The replica voted on such a transaction, and must not do so again after the copy.
+#[test]
+fn a_copy_is_above_everything_that_was_signed() {
+    let mut world = World::new(1, 1, config(), 8);
+    let keys = world.keys_on(ShardId(0), 1);
+    let (lost, alice) = (world.all_replicas()[0], Peer::Client(client_id(ALICE)));
+    let votes = Rc::new(Cell::new(0));
+    let seen = Rc::clone(&votes);
+    world.delay = Box::new(move |_, from, _, message| {
+        let is_vote = from == Peer::Replica(lost) && matches!(message, Message::Vote { .. });
+        seen.set(seen.get() + u32::from(is_vote));
+        Some(1)
+    });
+    let ahead_us = (world.now + config().delta_ms) * 1_000;
+    let (_, transaction) = world.forge(client_id(ALICE), ahead_us, vec![], &keys, 1);
+    let prepare = |world: &mut World| world.post(alice, Peer::Replica(lost), Arc::new(Message::Prepare(transaction.clone())));
+    prepare(&mut world);
+    world.run(100);
+    assert_eq!(votes.get(), 1);
+    world.lose_disk(lost);
+    for _ in 0..200 {
+        prepare(&mut world);
+        world.run(100);
+    }
+    assert!(!world.is_copying(lost));
+    assert_eq!(votes.get(), 1, "a second vote could differ");
 }
 
 /// The others remember `keep_ms`. A replica that was away for longer copies the state.

@@ -77,6 +77,8 @@ impl Script {
         self.appends.clear();
         self.sent.clear();
         self.replica = Self::build(&self.world, self.id, self.now, self.disk.clone());
+        // A snapshot is as good as the records that it replaces.
+        self.replica = Self::build(&self.world, self.id, self.now, self.replica.snapshot());
         self.drain();
     }
 

@@ -98,7 +98,8 @@ async fn chain(app: &AppState, of_shards: Option<&Shards>) -> Result<Markup, Fai
             Some(votes) => texts::quorum_of_votes(&needed, &format::number(votes)),
         };
         facts.push((texts::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
-        let tolerates = of_shards.map_or_else(|| committee.fault_model.tolerates().to_string(), |shards| texts::shards::tolerates(shards.faulty));
+        let tolerates = of_shards
+            .map_or_else(|| committee.fault_model.tolerates().to_string(), |shards| texts::shards::tolerates(shards.faulty));
         facts.push((texts::TOLERATES, html! { (tolerates) }));
         facts.push((texts::VALIDATORS, html! { a href=(links::VALIDATORS) { (all) } }));
         facts.push((texts::QUORUM, html! { (quorum) }));

@@ -83,7 +83,7 @@ impl Chain {
     }
 
     /// Also returns the number of values that the run read.
-    fn run_and_count(
+    pub(crate) fn run_and_count(
         &self,
         timestamp: Timestamp,
         transaction: &VerifiedTransaction,

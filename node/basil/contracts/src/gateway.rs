@@ -4,21 +4,24 @@
 //! tried again with a new timestamp, after a random back-off (P4). A nonce that is too high waits for the ones before it.
 
 use crate::chain::{Chain, Run, hash};
+use crate::keys;
 use corniche_basil::attestation::{Attestation, Decision};
 use corniche_basil::certificate::Decided;
 use corniche_basil::client::{Client, Output as ClientOutput, backoff_ms};
 use corniche_basil::message::{Message, Peer};
 use corniche_basil::shards::Key;
 use corniche_basil::shared::Shared;
-use corniche_basil::transaction::{MAX_KEYS, Timestamp, TransactionError, TransactionId, Value};
+use corniche_basil::transaction::{MAX_KEYS, Read, Timestamp, TransactionError, TransactionId, Value};
 use corniche_basil::verify::Checked;
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{Address, B256, Bytes, Receipt, SkipReason, TimestampMs};
+use lru::LruCache;
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// Maximum number of transactions at once.
@@ -26,6 +29,8 @@ pub const MAX_PENDING: usize = 16_384;
 /// Number of attempts before a transaction is dropped.
 pub const MAX_ATTEMPTS: u32 = 1_000;
 
+/// Number of contracts whose code is kept.
+const MAX_CODES: NonZeroUsize = NonZeroUsize::new(256).expect("above 0");
 /// Longest wait for the nonces before a transaction's, until the next attempt, ms.
 const NONCE_MS: u64 = 2_000;
 
@@ -105,6 +110,8 @@ pub struct Gateway {
     /// Transactions that became the first of their wallet.
     ready: Vec<B256>,
     executing: BTreeMap<Timestamp, B256>,
+    /// Code that was read, with its version: it is large, and hardly ever written again.
+    code: LruCache<Key, Read>,
     deciding: BTreeMap<TransactionId, B256>,
     /// Attempts that start later.
     waiting: BTreeSet<(TimestampMs, B256)>,
@@ -119,6 +126,8 @@ struct Pending {
     receipt: Option<Receipt>,
     /// True once it was the first of its wallet.
     is_driven: bool,
+    /// True if accounts are read before the run asks for them.
+    reads_ahead: bool,
     attempts: u32,
     lookups: u32,
 }
@@ -133,6 +142,7 @@ impl Gateway {
             queues: BTreeMap::new(),
             ready: Vec::new(),
             executing: BTreeMap::new(),
+            code: LruCache::new(MAX_CODES),
             deciding: BTreeMap::new(),
             waiting: BTreeSet::new(),
             random: SplitMix64::seed_from_u64(seed),
@@ -163,7 +173,8 @@ impl Gateway {
         }
         let (sender, nonce) = (transaction.sender(), transaction.transaction().nonce());
         let values = BTreeMap::new();
-        let pending = Pending { transaction, raw, values, receipt: None, is_driven: false, attempts: 0, lookups: 0 };
+        let pending =
+            Pending { transaction, raw, values, receipt: None, is_driven: false, reads_ahead: true, attempts: 0, lookups: 0 };
         self.pending.insert(hash, pending);
         self.queues.entry(sender).or_default().insert((nonce, hash));
         self.drive_first(&sender);
@@ -264,6 +275,14 @@ impl Gateway {
         pending.attempts += 1;
         let timestamp = self.client.begin(now);
         self.executing.insert(timestamp, hash);
+        if pending.reads_ahead {
+            // Each run reads these. Without this, each costs a round trip.
+            let sender = pending.transaction.sender();
+            let accounts = [Some(sender), pending.transaction.transaction().to()].into_iter().flatten();
+            for key in accounts.flat_map(|account| [keys::balance_key(account), keys::code_name_key(account)]) {
+                self.client.read(now, timestamp, key);
+            }
+        }
         self.run(now, timestamp, hash);
     }
 
@@ -274,13 +293,28 @@ impl Gateway {
             self.executing.remove(&timestamp);
             return self.client.abandon(timestamp);
         };
-        match self.chain.run(timestamp, &pending.transaction, &pending.values) {
+        // More values are on their way.
+        if self.client.is_reading(timestamp) || self.client.read_count(timestamp) > pending.values.len() {
+            return;
+        }
+        let (run, read) = self.chain.run_and_count(timestamp, &pending.transaction, &pending.values);
+        match run {
+            // Replicas accept only values that the run reads.
+            Run::Done(_) if read < pending.values.len() => {
+                pending.reads_ahead = false;
+                self.executing.remove(&timestamp);
+                self.client.abandon(timestamp);
+                self.start(now, hash);
+            }
             Run::Needs(_) if pending.values.len() >= MAX_KEYS => self.give_up(timestamp, hash, GatewayError::TooLarge),
             Run::Needs(key) if pending.values.contains_key(&key) => {
                 let text = format!("code at {} differs from its hash", key.account);
                 self.give_up(timestamp, hash, GatewayError::Impossible(text));
             }
-            Run::Needs(key) => self.client.read(now, timestamp, key),
+            Run::Needs(key) => match self.code.get(&key) {
+                Some(read) => self.client.reuse(timestamp, read.clone()),
+                None => self.client.read(now, timestamp, key),
+            },
             Run::Impossible(fault) => self.give_up(timestamp, hash, GatewayError::Impossible(fault)),
             Run::Invalid(SkipReason::NonceTooHigh) => self.later(now, timestamp, hash, SkipReason::NonceTooHigh),
             // Another gateway may have proposed this transaction, and stopped.
@@ -346,6 +380,11 @@ impl Gateway {
                 ClientOutput::Send { to, message } => self.outputs.push_back(Output::Send { to, message }),
                 ClientOutput::Value { timestamp, key, value } => {
                     let Some(hash) = self.executing.get(&timestamp).copied() else { continue };
+                    if keys::is_code(&key)
+                        && let Some(read) = self.client.read_of(timestamp, &key)
+                    {
+                        self.code.put(key.clone(), read);
+                    }
                     if let Some(pending) = self.pending.get_mut(&hash) {
                         pending.values.insert(key, value);
                     }
@@ -369,6 +408,8 @@ impl Gateway {
 
     fn finish(&mut self, now: TimestampMs, hash: B256, decided: Shared<Decided>) {
         if decided.decision() == Decision::Abort {
+            // Code may have another version meanwhile.
+            decided.transaction.reads.iter().for_each(|read| _ = self.code.pop(&read.key));
             return self.retry(now, hash, GatewayError::Conflicts);
         }
         let Some(Pending { receipt: Some(receipt), attempts, .. }) = self.take(&hash) else { return };

@@ -51,6 +51,11 @@ pub fn code_key(hash: &B256) -> Key {
     Key { account: Address::from_slice(&hash[..20]), item: [CODE, hash.as_slice()].concat().into() }
 }
 
+/// True for [`code_key`].
+pub fn is_code(key: &Key) -> bool {
+    key.item.len() == CODE.len() + 32 && key.item.starts_with(CODE)
+}
+
 fn encode<T: BorshSerialize>(content: &T) -> Value {
     Some(borsh::to_vec(content).expect("writing into memory cannot fail").into())
 }

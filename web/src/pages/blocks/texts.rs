@@ -45,7 +45,8 @@ pub const SIGNATURE: &str = "Aggregate signature";
 pub const GENESIS: &str =
     "This is the genesis block. It is part of the configuration of the chain and was not ordered by validators.";
 /// Ordering of a block of a sharded chain.
-pub const SHARDED: &str = "Nobody ordered this block: it contains all transactions of its interval of time, by their timestamps.";
+pub const SHARDED: &str =
+    "Nobody ordered this block: it contains all transactions of its interval of time, by their timestamps.";
 pub const EARLIER: &str = "Previous block";
 pub const LATER: &str = "Next block";
 pub const AFTER_ORDER: &str = "from ordering to certificate, as observed by this explorer";
