@@ -97,7 +97,7 @@ pub struct Client {
     /// Exports by their upper end.
     exports: BTreeMap<u64, Export>,
     certifying: Option<Certifying>,
-    /// What each replica forgot, since the last [`Output::Late`].
+    /// Time below which each replica forgot everything, since the last [`Output::Late`].
     pruned: BTreeMap<ReplicaId, u64>,
     finished: BTreeMap<TransactionId, Shared<Decided>>,
     finished_order: VecDeque<TransactionId>,

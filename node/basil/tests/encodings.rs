@@ -40,12 +40,15 @@ known 1777090b8e2881c5
 invoke-fallback 39548fd4d2f1ebc6
 elect 31eb5877aa7f98c6
 decide d72d4978fef421b1
+pruned 105e24e7cc359eac
+ask-state 80149f4951fe8c4c
+state 7a0fa617a8c18225
 record-prepared 25bb9b41536405f8
 record-voted 27403192449e47b4
-record-logged 735280dd6bfed4a4
-record-logged-unknown 24269fb7b3e188ff
+record-logged 2383dd23c216276e
 record-closed ccd6652ee5e8c62e
 record-complete 2c20f92598ffd773
+record-pruned 4afc2364c1cb7b6e
 record-decided 1bbd64895e1fc4d9
 ";
 

@@ -451,7 +451,6 @@ async fn health(State(server): State<Arc<Server>>) -> Response {
 /// Maximum number of open connections for `/metrics`.
 const MAX_METRICS_CONNECTIONS: usize = 16;
 
-/// Serves only `/metrics`.
 /// Serves `registry` at `/metrics` until `stopped` becomes true.
 pub async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: watch::Receiver<bool>) {
     let config = RpcConfig { max_connections: MAX_METRICS_CONNECTIONS, ..RpcConfig::default() };

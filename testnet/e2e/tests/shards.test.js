@@ -200,11 +200,13 @@ test('two shards and two gateways', { timeout: 600_000 }, async (t) => {
     await until('the replicas to forget', async () => (await complete()) > since + KEEP_MS + 2_000);
     await Promise.all(away.map((one) => one.restart()));
     await agree([second], sent.at(-1));
+    assert.match(readFileSync(second.log, 'utf8'), /asking other gateways/);
     await until('the replica to vote again', async () => {
       const paid = await first.wallet(owner).sendTransaction({ to: friend.address, value: 1n });
       await first.receipt(paid);
       return (await way(paid)).way === 'fast';
     });
+    assert.match(readFileSync(away[1].log, 'utf8'), /the state is copied/);
     for (const earlier of sent) await agree(network.gateways, earlier);
   });
 

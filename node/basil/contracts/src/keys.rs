@@ -150,13 +150,13 @@ mod tests {
 
     #[test]
     fn changes_of_writes_are_those_that_made_them() {
-        let [plain, contract, gone] = [1, 2, 3].map(Address::with_last_byte);
+        let [plain, contract, deleted] = [1, 2, 3].map(Address::with_last_byte);
         let code = Bytes::from_static(b"code");
         let hash = corniche_types::keccak256(&code);
         let account = |nonce, balance: u64| Account { nonce, balance: U256::from(balance), ..Account::default() };
         let with_code = Account { code_hash: hash, abi_version: 3, gas_version: 2, ..account(1, 0) };
         let made = Changes {
-            accounts: [(plain, Some(account(7, 9))), (contract, Some(with_code.clone())), (gone, None)].into(),
+            accounts: [(plain, Some(account(7, 9))), (contract, Some(with_code.clone())), (deleted, None)].into(),
             storage: [
                 ((contract, B256::with_last_byte(1)), B256::with_last_byte(8)),
                 ((contract, B256::with_last_byte(2)), B256::ZERO),
@@ -166,7 +166,7 @@ mod tests {
         };
         let writes =
             |values: BTreeMap<Key, Value>| -> Vec<_> { values.into_iter().map(|(key, value)| Write { key, value }).collect() };
-        let before = Changes { accounts: [(gone, Some(account(1, 1)))].into(), ..Changes::default() };
+        let before = Changes { accounts: [(deleted, Some(account(1, 1)))].into(), ..Changes::default() };
         let base = Overlay { base: &EmptyState, changes: &before };
         assert_eq!(changes(&writes(values(&made)), &base), made);
         // One of an account's two values leaves the other one as it is.

@@ -172,7 +172,7 @@ fn chain_of(genesis: &Genesis, cache: CodeCache) -> anyhow::Result<Chain> {
     })
 }
 
-/// What both kinds of members need.
+/// Parts of both kinds of members.
 struct Parts {
     config: NodeConfig,
     genesis: Arc<Genesis>,
