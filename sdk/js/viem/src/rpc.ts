@@ -178,6 +178,9 @@ export interface Types {
   Quantity: Quantity;
   Receipt: Receipt;
   ResetOptions: ResetOptions;
+  ShardCertificate: ShardCertificate;
+  ShardedTransaction: ShardedTransaction;
+  Shards: Shards;
   SimulatedBlock: SimulatedBlock;
   Simulation: Simulation;
   Slot: Slot;
@@ -1067,6 +1070,112 @@ export interface ResetOptions {
    */
   forking?: {};
 }
+export interface ShardCertificate {
+  /**
+   * 32 bytes.
+   */
+  blockHash: `0x${string}`;
+  /**
+   * Data of any length.
+   */
+  certificate: `0x${string}`;
+  firstBlock: Quantity;
+  lastBlock: Quantity;
+  /**
+   * Data of any length.
+   */
+  signers: `0x${string}`;
+}
+export interface ShardedTransaction {
+  attempts: Quantity | null;
+  /**
+   * Transactions that wrote the values that it read.
+   */
+  dependencies: {
+    hash: Hash | null;
+    id: Hash;
+  }[];
+  /**
+   * 32 bytes.
+   */
+  gateway: `0x${string}`;
+  /**
+   * 32 bytes.
+   */
+  id: `0x${string}`;
+  reads: Quantity;
+  /**
+   * True if the queried gateway finished it for another one that stopped.
+   */
+  recovered: boolean;
+  shards: Quantity[];
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  timestampUs: `0x${string}`;
+  way: 'fast' | 'logged' | 'reconciled';
+  writes: Quantity;
+}
+export interface Shards {
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  blockMs: `0x${string}`;
+  /**
+   * A hexadecimal number without leading zeros.
+   */
+  faulty: `0x${string}`;
+  gateways: {
+    connected: boolean;
+    /**
+     * 32 bytes.
+     */
+    consensusKey: `0x${string}`;
+    /**
+     * True for the queried gateway.
+     */
+    own: boolean;
+  }[];
+  shards: {
+    replicas: {
+      /**
+       * True if this gateway has a connection with it.
+       */
+      connected: boolean;
+      /**
+       * 32 bytes.
+       */
+      consensusKey: `0x${string}`;
+    }[];
+    shard: Quantity;
+  }[];
+  /**
+   * Counts since the gateway started.
+   */
+  statistics: {
+    dropped: Quantity;
+    /**
+     * A hexadecimal number without leading zeros.
+     */
+    fast: `0x${string}`;
+    /**
+     * A hexadecimal number without leading zeros.
+     */
+    logged: `0x${string}`;
+    /**
+     * A hexadecimal number without leading zeros.
+     */
+    reconciled: `0x${string}`;
+    /**
+     * A hexadecimal number without leading zeros.
+     */
+    recovered: `0x${string}`;
+    /**
+     * A hexadecimal number without leading zeros.
+     */
+    retries: `0x${string}`;
+  };
+}
 /**
  * At most 256 blocks, including those between the given numbers.
  */
@@ -1657,6 +1766,14 @@ export interface Methods {
   corniche_getStatistics: { parameters: []; result: Statistics };
   /** Execution statistics of a block on this node: lanes, re-executions, duration. They are not part of consensus. Null for blocks older than the newest 1,024 (fewer if they are large), and for blocks from before the node started. */
   corniche_getExecution: { parameters: [block?: BlockId]; result: Execution | null };
+  /** Shards with their replicas, gateways, and counts of this gateway. Null on chains without shards. */
+  corniche_getShards: { parameters: []; result: Shards | null };
+  /** Number of the shard with this account and its storage. Null on chains without shards. */
+  corniche_getShard: { parameters: [account: Address]; result: Quantity | null };
+  /** Way of a committed transaction over the shards: timestamp, dependencies, attempts, recovery. Null if it is unknown, and on chains without shards. */
+  corniche_getShardedTransaction: { parameters: [hash: Hash]; result: ShardedTransaction | null };
+  /** Signatures of replicas of all shards that prove a block's transactions. Null if there are none yet, and on chains without shards. */
+  corniche_getShardCertificate: { parameters: [block?: BlockId]; result: ShardCertificate | null };
   /** Recent consensus DAG of a validator. Parameters: first and last round, or `latest` and the number of rounds. */
   corniche_getDag: { parameters: [first: FirstRound, last: Quantity]; result: Dag };
 }
