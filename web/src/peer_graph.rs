@@ -170,7 +170,7 @@ async fn shared<T, F: Future<Output = T>>(last: &Last<T>, now: Instant, ask: imp
 impl NodeInfo {
     fn ask(node: &Client) -> Self {
         let request = |method| Request { method, params: json!([]) };
-        let requests = ["web3_clientVersion", "net_peerCount", "eth_syncing"].map(request);
+        let requests = ["web3_clientVersion", "net_peerCount", "eth_syncing", "corniche_getShards"].map(request);
         let answers = node.transport().batch::<Value>(&requests).unwrap_or_default();
         let mut answers = answers.into_iter().map(Result::ok);
         let mut next = || answers.next().flatten();
@@ -182,9 +182,9 @@ impl NodeInfo {
                 Value::Bool(false) => Some(None),
                 progress => serde_json::from_value(progress).ok().map(Some),
             }),
+            shards: next().and_then(|shards| serde_json::from_value(shards).ok()),
             statistics: node.statistics().ok(),
             staking: node.staking().ok().flatten().map(bounded),
-            shards: node.transport().request::<Option<Shards>>("corniche_getShards", json!([])).ok().flatten(),
         }
     }
 }
@@ -284,7 +284,7 @@ mod tests {
         let begin = Instant::now();
         join_all((0..50).map(|_| peer_graph.node_info_at(begin))).await;
         peer_graph.node_info_at(begin + REFRESH_INTERVAL - Duration::from_millis(1)).await;
-        assert_eq!(requests.load(Ordering::Relaxed), 3, "three questions together, one for its statistics, one for stake");
+        assert_eq!(requests.load(Ordering::Relaxed), 3, "four questions together, one for its statistics, one for stake");
         peer_graph.node_info_at(begin + REFRESH_INTERVAL).await;
         assert_eq!(requests.load(Ordering::Relaxed), 6);
         assert_eq!(never.load(Ordering::Relaxed), 0);

@@ -4,9 +4,9 @@ use corniche_basil::attestation::Decision;
 use corniche_basil::certificate::Certificate;
 use corniche_basil::config::Config;
 use corniche_basil::message::{Message, Peer};
+use corniche_basil::record::Record;
 use corniche_basil::replica::Replica;
 use corniche_basil::shards::{Key, ReplicaId, ShardId};
-use corniche_basil::record::Record;
 use corniche_basil_testing::doubles::{LIES, Liar, Lie};
 use corniche_basil_testing::workload::{Shape, Workload};
 use corniche_basil_testing::{World, checker, client_id, exact, unwritten};
@@ -145,7 +145,8 @@ fn a_replica_without_its_disk_copies_the_state() {
         assert!(!world.is_copying(lost), "liar {liar:?}");
         let own = keys.iter().find(|key| world.shards.shard_of(key) == lost.shard).unwrap();
         let copied = &world.replicas[&lost].disk;
-        let has_state = |record: &Record| matches!(record, Record::Decided(decided) if decided.transaction.written(own).is_some());
+        let has_state =
+            |record: &Record| matches!(record, Record::Decided(decided) if decided.transaction.written(own).is_some());
         assert!(copied.iter().any(has_state), "liar {liar:?}");
         // Without another replica, decisions need the votes of this one.
         world.replicas.get_mut(&other).unwrap().liar = None;

@@ -36,7 +36,7 @@ pub struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Action {
     /// Start a new network, or restart a stopped one on its data
-    Up(Up),
+    Up(Box<Up>),
     /// Stop the network; its data is kept unless --wipe is given
     Down {
         #[command(flatten)]

@@ -188,6 +188,6 @@ mod tests {
             .contains("votes")
         );
         assert!(tampered(&|blocks| _ = blocks.certificate.pop()).contains("votes"));
-        assert_eq!(CertifiedBlocks { first: 0, blocks: Vec::new(), certificate: Vec::new() }.has(Height(0)), false);
+        assert!(!CertifiedBlocks { first: 0, blocks: Vec::new(), certificate: Vec::new() }.has(Height(0)));
     }
 }

@@ -243,7 +243,7 @@ impl Parts {
                 setup.records.clear();
                 match (ReplicaThread { replica, journal, post, progress: Arc::clone(&known) }).run(&inbox)? {
                     End::Stopped => return Ok(()),
-                    End::Behind(kept_journal, kept_post) => (journal, post, may_start) = (kept_journal, kept_post, false),
+                    End::Behind(kept) => ((journal, post), may_start) = (*kept, false),
                 }
             }
         };

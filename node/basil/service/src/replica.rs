@@ -61,7 +61,7 @@ pub struct ReplicaThread {
 pub enum End {
     Stopped,
     /// The others forgot what it misses: it must copy the state.
-    Behind(Journal, Post),
+    Behind(Box<(Journal, Post)>),
 }
 
 impl ReplicaThread {
@@ -73,7 +73,7 @@ impl ReplicaThread {
     pub fn run(mut self, mail: &Receiver<Mail<()>>) -> anyhow::Result<End> {
         loop {
             if self.carry_out()? {
-                return Ok(End::Behind(self.journal, self.post));
+                return Ok(End::Behind(Box::new((self.journal, self.post))));
             }
             let mut next = receive(mail, now(), self.replica.deadline());
             if next.is_none() {

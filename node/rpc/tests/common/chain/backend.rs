@@ -4,8 +4,9 @@ use super::super::dag;
 use super::{BASE_FEE, CHAIN_ID, TestChain, Whole, fee_address, key};
 use alloy_primitives::{Address, B256, Bloom, Bytes};
 use corniche_api::{
-    CommitteeInfo, CommitteeSeat, EpochInfo, Execution, FollowingEpoch, OfferedSnapshot, Peer, Peers, RpcError, Statistics,
-    SyncStatus, TransactionStatus, TransactionTimes, Validator, Validators,
+    CommitteeInfo, CommitteeSeat, Dependency, EpochInfo, Execution, FollowingEpoch, GatewayInfo, GatewayStatistics,
+    OfferedSnapshot, Peer, Peers, ReplicaInfo, RpcError, ShardCertificate, ShardInfo, ShardedTransaction, Shards, Statistics,
+    SyncStatus, TransactionStatus, TransactionTimes, TransactionWay, Validator, Validators,
 };
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, ChangedKeys, DagEvents, DevChain, DevCommand, DropTarget, SyncProgress};
@@ -292,6 +293,47 @@ impl Backend for TestChain {
         });
         let received = self.pool_transaction(hash).map(|_| 1_700_000_000_123);
         executed.unwrap_or(TransactionTimes { received_ms: received, ..TransactionTimes::default() })
+    }
+
+    fn shards(&self) -> Option<Shards> {
+        let key = B256::repeat_byte(7);
+        let replicas = vec![ReplicaInfo { consensus_key: key, connected: true }];
+        Some(Shards {
+            faulty: 1,
+            block_ms: 1_000,
+            shards: vec![ShardInfo { shard: 0, replicas }],
+            gateways: vec![GatewayInfo { consensus_key: key, connected: true, own: true }],
+            statistics: GatewayStatistics::default(),
+        })
+    }
+
+    fn shard_of(&self, _address: &Address) -> Option<u64> {
+        Some(0)
+    }
+
+    fn sharded_transaction(&self, hash: &B256) -> Option<ShardedTransaction> {
+        Some(ShardedTransaction {
+            id: *hash,
+            timestamp_us: 1,
+            gateway: *hash,
+            shards: vec![0],
+            way: TransactionWay::Fast,
+            reads: 2,
+            writes: 1,
+            dependencies: vec![Dependency { id: *hash, hash: None }],
+            attempts: Some(1),
+            recovered: false,
+        })
+    }
+
+    fn shard_certificate(&self, height: Height) -> Option<ShardCertificate> {
+        Some(ShardCertificate {
+            first_block: height.0,
+            last_block: height.0,
+            block_hash: B256::ZERO,
+            signers: Bytes::from_static(&[31]),
+            certificate: Bytes::new(),
+        })
     }
 
     fn validators(&self) -> Validators {
