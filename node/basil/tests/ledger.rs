@@ -229,7 +229,9 @@ fn a_transaction_on_one_list_stops_no_certificate() {
     let lists = world.shards.ids().map(|shard| (shard, Vec::new())).collect();
     world.with_client(client_id(EXPORTER), |client, now| assert!(client.certify(now, from_us, below_us, lists)));
     world.run(10_000);
-    assert!(world.clients[&client_id(EXPORTER)].certified.contains_key(&(from_us, below_us)));
+    let exporter = &world.clients[&client_id(EXPORTER)];
+    assert!(exporter.certified.contains_key(&(from_us, below_us)));
+    assert!(exporter.recovered.is_empty(), "nobody has to finish them first");
 }
 
 /// Two replicas have a transaction of a client that stopped, and an export did not hear the second one. Both wait for its decision, and only

@@ -7,9 +7,10 @@ use corniche_basil::message::{Message, Peer};
 use corniche_basil::record::Record;
 use corniche_basil::replica::Replica;
 use corniche_basil::shards::{Key, ReplicaId, ShardId};
+use corniche_basil::transaction::{Read, Version};
 use corniche_basil_testing::doubles::{LIES, Liar, Lie};
 use corniche_basil_testing::workload::{Shape, Workload};
-use corniche_basil_testing::{World, checker, client_id, exact, unwritten};
+use corniche_basil_testing::{START, World, checker, client_id, exact, unwritten};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -256,4 +257,40 @@ fn a_late_client_hears_why_nobody_responds() {
     world.run(1_000);
     let late = world.clients[&client_id(ALICE)].late.unwrap();
     assert!(late / 1_000 > world.now - 19_000);
+}
+
+/// A snapshot has the marks of the prefix, also for a restart with a late clock, and transactions that wait for their writers.
+#[test]
+fn a_snapshot_keeps_marks_and_prepared_transactions() {
+    let mut world = World::new(1, 1, config(), 9);
+    let keys = world.keys_on(ShardId(0), 1);
+    let (replica, alice) = (world.all_replicas()[0], Peer::Client(client_id(ALICE)));
+    commit(&mut world, ALICE, &keys, 1);
+    world.run(10_000);
+    let start_us = world.now * 1_000;
+    let read = commit_version(&mut world, &keys[0]);
+    let (id, writer) = world.forge(client_id(ALICE), start_us + 1, vec![read], &keys, 2);
+    let value = writer.written(&keys[0]).unwrap().clone();
+    let version = Version { timestamp: writer.timestamp, writer: id };
+    let (_, reader) =
+        world.forge(client_id(ALICE), start_us + 2, vec![Read { key: keys[0].clone(), version, value }], &keys, 3);
+    for transaction in [writer, reader.clone()] {
+        world.post(alice, Peer::Replica(replica), Arc::new(Message::Prepare(transaction)));
+    }
+    world.run(100);
+    let records = world.replicas[&replica].replica.as_ref().unwrap().snapshot();
+    let has = |is_wanted: &dyn Fn(&Record) -> bool| records.iter().any(is_wanted);
+    let is_late = |below_us: &u64| *below_us > START * 1_000 + 1_000_000;
+    assert!(has(&|record| matches!(record, Record::Closed { below_us } if is_late(below_us))));
+    assert!(has(&|record| matches!(record, Record::Complete { below_us } if is_late(below_us))));
+    assert!(has(&|record| matches!(record, Record::Pruned { below_us } if is_late(below_us))));
+    assert!(has(&|record| matches!(record, Record::Prepared(transaction) if *transaction == reader)), "{records:?}");
+}
+
+/// The committed value of a key, as a transaction reads it.
+fn commit_version(world: &mut World, key: &Key) -> Read {
+    let timestamp = world.execute(client_id(ALICE), std::slice::from_ref(key));
+    let read = world.clients[&client_id(ALICE)].client.reads(timestamp).remove(0);
+    world.with_client(client_id(ALICE), |client, _| client.abandon(timestamp));
+    read
 }
