@@ -9,7 +9,6 @@ use crate::shards::{ReplicaId, ShardId, Shards};
 use crate::shared::Shared;
 use crate::transaction::{SignedTransaction, TransactionError, TransactionId};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_types::B256;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Proof of a decision.
@@ -233,10 +232,19 @@ fn count_votes(
     votes: &[Attestation],
     checker: &mut Checker,
 ) -> Result<BTreeMap<ShardId, usize>, CertificateError> {
+    count_members(votes, |vote| vote.statement == Statement::Vote { id, vote: decision }, checker)
+}
+
+/// Distinct members of each shard that signed a statement which belongs here. All must.
+pub(crate) fn count_members(
+    attestations: &[Attestation],
+    belongs: impl Fn(&Attestation) -> bool,
+    checker: &mut Checker,
+) -> Result<BTreeMap<ShardId, usize>, CertificateError> {
     let mut members: BTreeMap<ShardId, BTreeSet<ReplicaId>> = BTreeMap::new();
-    for attestation in votes {
+    for attestation in attestations {
         let is_new = members.entry(attestation.replica.shard).or_default().insert(attestation.replica);
-        ensure_signed(attestation, is_new && attestation.statement == Statement::Vote { id, vote: decision }, checker)?;
+        ensure_signed(attestation, is_new && belongs(attestation), checker)?;
     }
     Ok(members.into_iter().map(|(shard, members)| (shard, members.len())).collect())
 }
@@ -253,7 +261,7 @@ fn only(counts: &BTreeMap<ShardId, usize>, involved: &BTreeSet<ShardId>) -> Resu
     if counts.keys().all(|shard| involved.contains(shard)) { Ok(()) } else { Err(CertificateError::Foreign) }
 }
 
-fn expect(counts: &BTreeMap<ShardId, usize>, shard: ShardId, expected: usize) -> Result<(), CertificateError> {
+pub(crate) fn expect(counts: &BTreeMap<ShardId, usize>, shard: ShardId, expected: usize) -> Result<(), CertificateError> {
     at_least(shard, counts.get(&shard).copied().unwrap_or(0), expected)
 }
 
@@ -265,39 +273,6 @@ fn expect_one(counts: &BTreeMap<ShardId, usize>, expected: usize) -> Result<(), 
 
 fn at_least(shard: ShardId, got: usize, expected: usize) -> Result<(), CertificateError> {
     if got >= expected { Ok(()) } else { Err(CertificateError::Votes { shard, expected, got }) }
-}
-
-/// Checks that a range of the serial order contains exactly the committed transactions of these lists: 4f + 1 replicas of each shard
-/// closed it, and signed its shard's list (A5).
-///
-/// # Errors
-/// A signature is missing, repeated or not valid, or is one of another range or list.
-pub fn check_closed(
-    from_us: u64,
-    below_us: u64,
-    lists: &BTreeMap<ShardId, B256>,
-    certificate: &[Attestation],
-    checker: &mut Checker,
-) -> Result<(), CertificateError> {
-    let mut signers: BTreeMap<ShardId, BTreeSet<ReplicaId>> = BTreeMap::new();
-    for attestation in certificate {
-        let replica = attestation.replica;
-        let list = lists.get(&replica.shard).ok_or(CertificateError::Foreign)?;
-        let is_new = signers.entry(replica.shard).or_default().insert(replica);
-        if attestation.statement != (Statement::Closed { from_us, below_us, list: *list }) || !is_new {
-            return Err(CertificateError::Foreign);
-        }
-        if !checker.is_signed(attestation) {
-            return Err(CertificateError::Signature(replica));
-        }
-    }
-    for shard in checker.shards.ids() {
-        let (expected, got) = (checker.shards.reachable(), signers.get(&shard).map_or(0, BTreeSet::len));
-        if got < expected {
-            return Err(CertificateError::Votes { shard, expected, got });
-        }
-    }
-    Ok(())
 }
 
 /// Checks statements that carry views of one transaction, for InvokeFB. Returns each member's view.

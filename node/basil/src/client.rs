@@ -68,7 +68,7 @@ pub enum Output {
     Late {
         below_us: u64,
     },
-    /// Result of [`Client::certify`]: see [`check_closed`](crate::certificate::check_closed).
+    /// Result of [`Client::certify`]: see [`check_closed`](crate::closed::check_closed).
     Certified {
         from_us: u64,
         below_us: u64,

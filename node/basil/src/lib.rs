@@ -19,7 +19,7 @@
 //! Modules, lowest first:
 //!
 //! - Words: [`shared`] (values without copies), [`shards`] (replicas, quorums, keys), [`transaction`], [`attestation`] (signed replies in batches), [`certificate`] (proofs of
-//!   decisions), [`message`], [`record`] (on disk), [`config`].
+//!   decisions), [`closed`] (lists of closed ranges), [`message`], [`record`] (on disk), [`config`].
 //! - Rules: [`versions`] (multi-version store, MVTSO-Check), [`tally`] (votes), [`views`] (fallback), [`verify`] (messages of peers).
 //! - Machines: [`replica`], [`client`]; [`copy`] (state for a replica that lost its own).
 //! - [`checker`]: checks a whole history afterwards.
@@ -28,6 +28,7 @@ pub mod attestation;
 pub mod certificate;
 pub mod checker;
 pub mod client;
+pub mod closed;
 pub mod config;
 pub mod copy;
 pub mod message;

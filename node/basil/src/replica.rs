@@ -22,7 +22,6 @@ use crate::shared::Shared;
 use crate::transaction::{SignedTransaction, Timestamp, Transaction, TransactionId, Value};
 use crate::verify::Checked;
 use crate::versions::Versions;
-pub use closing::{MAX_LISTED, candidates, list_hash};
 use corniche_types::TimestampMs;
 use fallback::Elections;
 use prefix::Prefix;

@@ -3,8 +3,8 @@
 
 use crate::attestation::{Attestation, CheckedRoots, Checker, Decision, Signatures, Statement, View};
 use crate::certificate::{Decided, check_elections, check_transaction, check_views};
+use crate::closed::{MAX_LISTED, list_hash};
 use crate::message::{Committed, Conflict, MAX_FETCHED, MAX_STATE_TRANSACTIONS, Message, Peer};
-use crate::replica::{MAX_LISTED, list_hash};
 use crate::shards::{ClientId, Key, MAX_ITEM_BYTES, ReplicaId, ShardId, Shards, number_of};
 use crate::transaction::TransactionId;
 use std::collections::BTreeMap;

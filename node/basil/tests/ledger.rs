@@ -1,10 +1,10 @@
 //! Closed watermarks: prefixes of the serial order that cannot change any more (specification §8.2, A5).
 
 use corniche_basil::attestation::{CheckedRoots, Checker, Decision, Statement, attest};
-use corniche_basil::certificate::{CertificateError, Justification, Proposal, check_closed};
+use corniche_basil::certificate::{CertificateError, Justification, Proposal};
+use corniche_basil::closed::{check_closed, list_hash};
 use corniche_basil::config::Config;
 use corniche_basil::message::{Message, Peer};
-use corniche_basil::replica::list_hash;
 use corniche_basil::shards::{ReplicaId, ShardId};
 use corniche_basil::shared::Shared;
 use corniche_basil_testing::doubles::{Liar, Lie};

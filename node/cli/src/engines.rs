@@ -14,7 +14,7 @@ use corniche_crypto::ConsensusKey;
 use corniche_engine::Committee;
 use corniche_network::{Channel, Limits};
 use corniche_service::{EngineBuilder, EngineParts, Keyring, Signing};
-use corniche_types::{EngineConfig, Genesis};
+use corniche_types::{EngineConfig, Genesis, SHARDED_ENGINE};
 use std::{collections::BTreeMap, path::Path};
 
 /// Name of an engine, and its functions for the binary.
@@ -37,31 +37,28 @@ struct EngineEntry {
 const ENGINES: &[EngineEntry] =
     &[mahi_mahi::ENTRY, autobahn::ENTRY, neobft::ENTRY, mir::ENTRY, crashes::QUEPAXA, crashes::RACS, crashes::BAXOS];
 
-/// Name of the mode without an engine: shards of replicas, and gateways (Basil).
-pub const SHARDED: &str = corniche_types::SHARDED_ENGINE;
-
 /// Default engine of a new network.
 pub const DEFAULT: &str = "mahi-mahi";
 
 /// Possible values of `--engine`; the parser lists them in its error.
 pub fn names() -> PossibleValuesParser {
-    ENGINES.iter().map(|engine| engine.name).chain([SHARDED]).collect::<Vec<_>>().into()
+    ENGINES.iter().map(|engine| engine.name).chain([SHARDED_ENGINE]).collect::<Vec<_>>().into()
 }
 
 /// Returns whether sequencers order, so that the genesis has a multicast group.
 pub fn has_sequencers(name: &str) -> anyhow::Result<bool> {
-    Ok(name != SHARDED && find(name)?.has_sequencer)
+    Ok(name != SHARDED_ENGINE && find(name)?.has_sequencer)
 }
 
 fn find(name: &str) -> anyhow::Result<&'static EngineEntry> {
-    let known: Vec<_> = ENGINES.iter().map(|engine| engine.name).chain([SHARDED]).collect();
+    let known: Vec<_> = ENGINES.iter().map(|engine| engine.name).chain([SHARDED_ENGINE]).collect();
     let engine = ENGINES.iter().find(|engine| engine.name == name);
     engine.with_context(|| format!("this build has no engine named {name}; there are {}", known.join(", ")))
 }
 
 /// Checks that this build has the genesis' engine, and that the engine accepts its parameters.
 pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
-    if genesis.engine.name == SHARDED {
+    if genesis.engine.name == SHARDED_ENGINE {
         return corniche_basil_service::check(genesis);
     }
     let engine = find(&genesis.engine.name)?;
@@ -122,7 +119,7 @@ pub fn build(genesis: &Genesis, keys: Keyring) -> anyhow::Result<EngineParts> {
 
 /// Configuration of an engine for a chain with a single node.
 pub fn single_node(name: &str) -> anyhow::Result<EngineConfig> {
-    if name == SHARDED {
+    if name == SHARDED_ENGINE {
         bail!(
             "{name} needs six replicas for each shard, and a gateway; start a network with `corniche testnet up --engine {name}`"
         );

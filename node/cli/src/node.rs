@@ -17,6 +17,7 @@ use corniche_service::{
     VerifiedGenesis,
 };
 use corniche_store::History;
+use corniche_types::SHARDED_ENGINE;
 use corniche_web::indexer::Keep;
 use std::{
     net::SocketAddr,
@@ -56,13 +57,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let genesis = genesis::load(&config.genesis)?;
     let source = KeySource::open(&config, &genesis)?;
     let keys = source.as_ref().map(keys::rotation::load_all).transpose()?;
-    if genesis.engine.name == engines::SHARDED {
+    if genesis.engine.name == SHARDED_ENGINE {
         let keys = keys.with_context(|| {
-            format!(
-                "a node of {} is a replica or a gateway of the genesis; set `keys` in {}",
-                engines::SHARDED,
-                args.config.display()
-            )
+            let config = args.config.display();
+            format!("a node of {SHARDED_ENGINE} is a replica or a gateway of the genesis; set `keys` in {config}")
         })?;
         return serve_member(Setup { config, genesis, keys, data: args.data });
     }

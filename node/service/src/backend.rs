@@ -28,7 +28,6 @@ use tokio::sync::{broadcast, watch};
 /// Running node, as seen by its RPC server.
 pub struct NodeBackend {
     pub genesis: Arc<Genesis>,
-    pub genesis_header: Header,
     pub readers: Arc<ReaderHandle>,
     pub epoch_log: EpochLog,
     /// Snapshots that this node offers; `None`: a node without peers.
@@ -142,19 +141,11 @@ impl Backend for NodeBackend {
     }
 
     fn header(&self, height: Height) -> Option<Header> {
-        if height == Height(0) {
-            return Some(self.genesis_header.clone());
-        }
-        self.readers.current().reader.header(height)
+        self.newest_blocks.header(&self.readers.current().reader, height)
     }
 
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
-        if height == Height(0) {
-            return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
-        }
-        let readers = self.readers.current();
-        let stored = readers.reader.block(height)?;
-        Some(self.newest_blocks.get(&stored, readers.reader.head().height()))
+        self.newest_blocks.block(&self.readers.current().reader, height)
     }
 
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {

@@ -209,12 +209,11 @@ impl Node {
             self;
         let (shared, readers) = (&chain.shared, &chain.readers);
         let backend = Arc::new(NodeBackend {
-            genesis_header: genesis_header(&readers.current().reader),
             genesis: genesis.clone(),
             readers: readers.clone(),
             epoch_log: EpochLog::new(&chain.context().data, readers.current().reader.clone(), genesis.clone()),
             shelf,
-            newest_blocks: NewestBlocks::default(),
+            newest_blocks: NewestBlocks::new(genesis_header(&readers.current().reader)),
             shared: shared.clone(),
             network: network.clone(),
             identity,

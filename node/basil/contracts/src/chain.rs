@@ -78,12 +78,9 @@ impl Chain {
 
     /// Runs a transaction over the values read so far. The fee of a fixed base fee is burned; a tip goes to nobody, because an
     /// account that every transaction pays would make all of them conflict.
-    pub fn run(&self, timestamp: Timestamp, transaction: &VerifiedTransaction, values: &BTreeMap<Key, Value>) -> Run {
-        self.run_and_count(timestamp, transaction, values).0
-    }
-
+    ///
     /// Also returns the number of values that the run read.
-    pub(crate) fn run_and_count(
+    pub(crate) fn run(
         &self,
         timestamp: Timestamp,
         transaction: &VerifiedTransaction,
@@ -118,21 +115,30 @@ fn writes(changes: &Changes, values: &BTreeMap<Key, Value>) -> Vec<Write> {
     keys::values(changes).into_iter().filter_map(changed).collect()
 }
 
-impl Program for Chain {
-    /// A1: the writes must be those of the wallet's transaction over the claimed reads, and it must read all of these. An additional read
-    /// would protect a key from others' writes (K4).
-    fn check(&self, transaction: &Transaction) -> Result<(), String> {
+impl Chain {
+    /// Receipt of a proposed transaction. A1: the writes must be those of the wallet's transaction over the claimed reads, and it must read
+    /// all of these. An additional read would protect a key from others' writes (K4).
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn receipt(&self, transaction: &Transaction) -> Result<Receipt, String> {
         let wallet = self.decode(&transaction.call)?;
         let values: BTreeMap<_, _> = transaction.reads.iter().map(|read| (read.key.clone(), read.value.clone())).collect();
-        let (run, read) = self.run_and_count(transaction.timestamp, &wallet, &values);
+        let (run, read) = self.run(transaction.timestamp, &wallet, &values);
         match run {
             Run::Done(_) if read < values.len() => Err("reads: expected only those of the call".into()),
-            Run::Done(ran) if ran.writes == transaction.writes => Ok(()),
+            Run::Done(ran) if ran.writes == transaction.writes => Ok(ran.receipt),
             Run::Done(_) => Err("writes: expected those of the call".into()),
             Run::Needs(key) => Err(format!("reads: expected one of {}", key.account)),
             Run::Impossible(fault) => Err(format!("reads: {fault}")),
             Run::Invalid(reason) => Err(format!("call: not valid over these reads ({reason:?})")),
         }
+    }
+}
+
+impl Program for Chain {
+    fn check(&self, transaction: &Transaction) -> Result<(), String> {
+        self.receipt(transaction).map(drop)
     }
 }
 

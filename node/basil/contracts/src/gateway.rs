@@ -40,8 +40,6 @@ const MAX_LOOKUPS: u32 = 8;
 /// Why a gateway takes no transaction, or dropped it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GatewayError {
-    #[error("transaction: {0}")]
-    Undecodable(String),
     #[error("transaction: not valid ({0:?})")]
     Invalid(SkipReason),
     #[error("gateway: {0}; make the transaction smaller, or report this")]
@@ -150,20 +148,11 @@ impl Gateway {
         }
     }
 
-    /// Takes a wallet's signed transaction.
-    ///
-    /// # Errors
-    /// It is not valid on this chain, is being driven already, or the gateway has too many.
-    pub fn submit(&mut self, now: TimestampMs, raw: &Bytes) -> Result<B256, GatewayError> {
-        let transaction = self.chain.decode(raw).map_err(GatewayError::Undecodable)?;
-        self.submit_verified(now, transaction)
-    }
-
-    /// As [`Self::submit`], for a transaction of this chain whose signature was checked.
+    /// Takes a wallet's transaction of this chain.
     ///
     /// # Errors
     /// It is being driven already, or the gateway has too many.
-    pub fn submit_verified(&mut self, now: TimestampMs, transaction: VerifiedTransaction) -> Result<B256, GatewayError> {
+    pub fn submit(&mut self, now: TimestampMs, transaction: VerifiedTransaction) -> Result<B256, GatewayError> {
         let (hash, raw) = (transaction.hash(), transaction.transaction().raw().clone());
         if self.pending.contains_key(&hash) {
             return Err(GatewayError::Known);
@@ -297,7 +286,7 @@ impl Gateway {
         if self.client.is_reading(timestamp) || self.client.read_count(timestamp) > pending.values.len() {
             return;
         }
-        let (run, read) = self.chain.run_and_count(timestamp, &pending.transaction, &pending.values);
+        let (run, read) = self.chain.run(timestamp, &pending.transaction, &pending.values);
         match run {
             // Replicas accept only values that the run reads.
             Run::Done(_) if read < pending.values.len() => {
@@ -423,15 +412,12 @@ impl Gateway {
             return;
         }
         let hash = hash(&decided.transaction.call);
-        let Some(pending) = self.pending.get(&hash) else {
-            self.outputs.extend(took_part.then_some(Output::Recovered(decided)));
-            return;
-        };
-        let reads = decided.transaction.reads.iter();
-        let values = reads.map(|read| (read.key.clone(), read.value.clone())).collect();
-        let Run::Done(ran) = self.chain.run(decided.transaction.timestamp, &pending.transaction, &values) else { return };
+        if !self.pending.contains_key(&hash) {
+            return self.outputs.extend(took_part.then_some(Output::Recovered(decided)));
+        }
+        let Ok(receipt) = self.chain.receipt(&decided.transaction) else { return };
         self.take(&hash);
-        let (receipt, attempts) = (Box::new(ran.receipt), None);
+        let (receipt, attempts) = (Box::new(receipt), None);
         self.outputs.push_back(Output::Committed { hash, receipt, decided, attempts, recovered: took_part });
     }
 }

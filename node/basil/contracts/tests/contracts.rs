@@ -98,7 +98,8 @@ impl Network {
 
     fn submit(&mut self, gateway: u8, raw: Bytes) -> B256 {
         let now = self.now();
-        let hash = self.gateways.get_mut(&client_id(gateway)).unwrap().submit(now, &raw).unwrap();
+        let transaction = self.chain.decode(&raw).unwrap();
+        let hash = self.gateways.get_mut(&client_id(gateway)).unwrap().submit(now, transaction).unwrap();
         self.drain();
         hash
     }

@@ -8,7 +8,7 @@ use crate::archive::{Archive, Entry, Way};
 use crate::certified_blocks::Request;
 use crate::mail::Mail;
 use crate::members::Members;
-use crate::state::{Counts, GatewayState, Left};
+use crate::state::{GatewayState, Left};
 use corniche_admission::Refusal;
 use corniche_api::{
     CommitteeInfo, Dependency, EpochInfo, GatewayInfo, GatewayStatistics, Peers, Reason, ReplicaInfo, RpcError,
@@ -29,14 +29,12 @@ use corniche_types::{
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use tokio::sync::broadcast;
 
 /// A running gateway, as its RPC server sees it.
 pub struct GatewayBackend {
     pub genesis: Arc<Genesis>,
-    pub genesis_header: Header,
     pub members: Arc<Members>,
     pub reader: Reader,
     pub state: State,
@@ -56,7 +54,7 @@ pub struct GatewayBackend {
 impl GatewayBackend {
     fn admit(&self, raw: Bytes) -> Result<B256, RpcError> {
         let refuse = |refusal: Refusal| {
-            Counts::add(&self.shared.counts.refused, 1);
+            self.shared.counts.refused.inc();
             refusal_error(refusal)
         };
         let transaction = corniche_admission::check(raw, self.genesis.chain_id).map_err(refuse)?;
@@ -135,18 +133,11 @@ impl Backend for GatewayBackend {
     }
 
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
-        if height == Height(0) {
-            return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
-        }
-        let stored = self.reader.block(height)?;
-        Some(self.newest_blocks.get(&stored, self.head()))
+        self.newest_blocks.block(&self.reader, height)
     }
 
     fn header(&self, height: Height) -> Option<Header> {
-        if height == Height(0) {
-            return Some(self.genesis_header.clone());
-        }
-        self.reader.header(height)
+        self.newest_blocks.header(&self.reader, height)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height> {
@@ -310,12 +301,11 @@ impl Backend for GatewayBackend {
     }
 
     fn statistics(&self) -> Statistics {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let pool = self.shared.pool();
         Statistics {
             pool_transactions: (pool.ready_len() + pool.queued_len()) as u64,
-            executed: read(&self.shared.counts.exported),
-            refused: read(&self.shared.counts.refused),
+            executed: self.shared.counts.exported.get(),
+            refused: self.shared.counts.refused.get(),
             ..Statistics::default()
         }
     }
@@ -335,7 +325,6 @@ impl Backend for GatewayBackend {
             connected: self.is_connected(Peer::Client(key)),
             own: key == self.client,
         });
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &self.shared.counts;
         Some(Shards {
             faulty: (shards.validity() - 1) as u64,
@@ -343,12 +332,12 @@ impl Backend for GatewayBackend {
             shards: shards.ids().map(shard).collect(),
             gateways: gateways.collect(),
             statistics: GatewayStatistics {
-                fast: read(&counts.fast),
-                logged: read(&counts.logged),
-                reconciled: read(&counts.reconciled),
-                retries: read(&counts.retries),
-                dropped: read(&counts.dropped),
-                recovered: read(&counts.recovered),
+                fast: counts.fast.get(),
+                logged: counts.logged.get(),
+                reconciled: counts.reconciled.get(),
+                retries: counts.retries.get(),
+                dropped: counts.dropped.get(),
+                recovered: counts.recovered.get(),
             },
         })
     }

@@ -5,8 +5,7 @@ use corniche_basil::certificate::Decided;
 use corniche_basil::message::Peer;
 use corniche_basil::shared::Shared;
 use corniche_basil::transaction::Timestamp;
-use corniche_basil_contracts::chain::{self, Run};
-use corniche_basil_contracts::{Chain, keys};
+use corniche_basil_contracts::{Chain, chain, keys};
 use corniche_executor::BlockOutput;
 use corniche_state::{Changes, CommittedBlock, Overlay, StateView};
 use corniche_types::{
@@ -33,17 +32,13 @@ pub fn start_us(genesis: &Genesis, number: u64) -> u64 {
 ///
 /// It does not run here.
 pub fn receipt(chain: &Chain, decided: &Decided) -> anyhow::Result<Receipt> {
-    let transaction = &decided.transaction;
-    let wallet = chain.decode(&transaction.call).map_err(anyhow::Error::msg)?;
-    let values = transaction.reads.iter().map(|read| (read.key.clone(), read.value.clone())).collect();
-    match chain.run(transaction.timestamp, &wallet, &values) {
-        Run::Done(ran) if ran.writes == transaction.writes => Ok(ran.receipt),
-        run => anyhow::bail!(
-            "transaction {} is committed, but does not run here ({run:?}): more than f replicas of a shard are faulty, or this gateway \
+    chain.receipt(&decided.transaction).map_err(|error| {
+        anyhow::anyhow!(
+            "transaction {} is committed, but does not run here ({error}): more than f replicas of a shard are faulty, or this gateway \
              differs from them",
-            chain::hash(&transaction.call)
-        ),
-    }
+            chain::hash(&decided.transaction.call)
+        )
+    })
 }
 
 impl BlockRules<'_> {

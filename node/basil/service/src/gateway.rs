@@ -1,24 +1,36 @@
-//! The thread of a gateway: drives wallets' transactions, makes blocks of closed ranges, and collects their certificates.
+//! A gateway: how it starts, and its thread, which drives wallets' transactions, makes blocks of closed ranges, and collects their certificates.
 
 use crate::archive::{Entry, Way};
+use crate::backend::GatewayBackend;
 use crate::block;
 use crate::certified_blocks::{CertifiedBlocks, Fetcher, Request};
-use crate::keys::MemberSignatures;
+use crate::keys::{MemberKey, MemberSignatures};
 use crate::ledger::Ledger;
-use crate::live::Early;
-use crate::mail::{Mail, Post, receive};
-use crate::state::{Counts, GatewayState};
+use crate::live::{Early, Live};
+use crate::mail::{self, Mail, Post, receive};
+use crate::metrics::{MemberMetrics, Role};
+use crate::state::GatewayState;
+use crate::{Parts, Running, spawn};
+use anyhow::{Context, ensure};
+use corniche_admission::{Pool, PoolConfig};
 use corniche_basil::certificate::Decided;
+use corniche_basil::client::Client;
+use corniche_basil::shards::ClientId;
 use corniche_basil::shared::Shared;
 use corniche_basil_contracts::chain;
 use corniche_basil_contracts::gateway::{Gateway, GatewayError, Output};
 use corniche_crypto::VerifiedTransaction;
-use corniche_rpc::ChainEvent;
-use corniche_service::now;
-use corniche_types::{Address, B256, Receipt, TimestampMs};
+use corniche_engine::Committee;
+use corniche_network::Events;
+use corniche_rpc::{ChainEvent, Metrics, RpcServer, ServerParts};
+use corniche_service::{Faucet, NewestBlocks, fresh_seed, now};
+use corniche_store::Options;
+use corniche_types::{Address, B256, Height, Receipt, TimestampMs};
+use prometheus_client::registry::Registry;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use tokio::net::TcpListener;
 
 /// Messages between two looks at the timers.
 const MAX_AT_ONCE: usize = 64;
@@ -31,8 +43,81 @@ const GRACE_MS: u64 = 20;
 /// An export that takes longer is reported, ms.
 const SLOW_EXPORT_MS: u64 = 60_000;
 
+impl Parts {
+    pub async fn start_gateway(self, id: ClientId, events: Events) -> anyhow::Result<Running> {
+        ensure!(
+            self.config.limits.pool_transactions > 0,
+            "limits: expected room for at least one transaction in the pool; raise pool_transactions"
+        );
+        let rpc = self.config.rpc;
+        let listener = TcpListener::bind(rpc).await.with_context(|| format!("cannot serve RPC on {rpc}"))?;
+        let faucet = self.config.faucet.as_ref().map(Faucet::rpc).transpose()?;
+        let options = Options { backend: self.config.index, history: self.config.state.history, ..Options::default() };
+        let recent_states = self.config.limits.recent_states.max(options.checkpoint_lag);
+        let (genesis, members) = (Arc::clone(&self.genesis), Arc::clone(&self.members));
+        let ledger = Ledger::open(&self.data, genesis, members, options, recent_states)?;
+        let (reader, state, chain) = (ledger.reader(), ledger.state(), ledger.chain().clone());
+        let genesis_header = reader.header(Height(0)).context("invariant: the store has the header of block 0")?;
+        let pool = PoolConfig {
+            max_transactions: self.config.limits.pool_transactions,
+            gas_limit: self.genesis.block_gas_limit,
+            ..PoolConfig::from_genesis(&self.genesis)
+        };
+        let shared = Arc::new(GatewayState::new(Pool::new(pool), Live::new(state.latest()), ledger.certified()));
+        let signer = Arc::new(MemberKey::new(self.consensus.clone(), self.genesis.chain_id));
+        let config = self.members.config.clone();
+        let client = Client::new(config, Arc::clone(&self.members.shards), id, signer, ledger.exported_us());
+        let gateway = Gateway::new(chain.clone(), client, fresh_seed());
+        let (mail, inbox) = mail::queue();
+        let height = ledger.head();
+        let backend = GatewayBackend {
+            genesis: Arc::clone(&self.genesis),
+            members: Arc::clone(&self.members),
+            reader,
+            state,
+            tree: ledger.tree(),
+            archive: ledger.archive(),
+            newest_blocks: NewestBlocks::new(genesis_header),
+            committee: Committee::from_genesis(&self.genesis),
+            shared: Arc::clone(&shared),
+            network: self.network.clone(),
+            vm: chain.vm.clone(),
+            mail: mail.clone(),
+            client: id,
+            rules: chain.rules,
+        };
+        let archive = ledger.archive();
+        let fetcher = Fetcher {
+            runtime: tokio::runtime::Handle::current(),
+            network: self.network.clone(),
+            members: Arc::clone(&self.members),
+            mail: mail.clone(),
+            own: id,
+        };
+        let thread = GatewayThread::new(gateway, ledger, self.post, Arc::clone(&shared), fetcher);
+        let (ended, thread) = spawn("gateway", move || thread.run(&inbox))?;
+        let answer = move |question: &[u8]| CertifiedBlocks::answer(&archive, question);
+        tokio::spawn(mail::forward(events, self.members, mail.clone(), Arc::clone(&self.counters), answer));
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        registry.register_collector(Box::new(MemberMetrics { mail: self.counters, role: Role::Gateway(shared) }));
+        let server = RpcServer::start(ServerParts {
+            config: corniche_rpc::RpcConfig { faucet, ..self.config.serve.rpc() },
+            listener,
+            backend: Arc::new(backend),
+            metrics,
+            metrics_listener: self.metrics_listener,
+            registry: Arc::new(registry),
+            clock: Arc::new(now),
+        })?;
+        tracing::info!(rpc = %server.address(), metrics = ?server.metrics_address(), height = height.0, chain_id = self.genesis.chain_id, "gateway is up");
+        let stop = Box::new(move || _ = mail.send(Mail::Stop));
+        Ok(Running { server: Some(server), network: self.network, stop, ended, thread })
+    }
+}
+
 /// A gateway, its ledger, and its end of the network.
-pub struct GatewayThread {
+struct GatewayThread {
     gateway: Gateway,
     ledger: Ledger,
     post: Post,
@@ -47,7 +132,7 @@ pub struct GatewayThread {
 }
 
 impl GatewayThread {
-    pub fn new(gateway: Gateway, ledger: Ledger, post: Post, shared: Arc<GatewayState>, fetcher: Fetcher) -> Self {
+    fn new(gateway: Gateway, ledger: Ledger, post: Post, shared: Arc<GatewayState>, fetcher: Fetcher) -> Self {
         let fetch_at = TimestampMs(0);
         Self { gateway, ledger, post, shared, exporting: None, certifying: None, fetcher, fetch_at }
     }
@@ -57,7 +142,7 @@ impl GatewayThread {
     /// # Errors
     ///
     /// The ledger cannot be written, or a committed transaction does not run here. The gateway must not go on.
-    pub fn run(mut self, mail: &Receiver<Mail<Request>>) -> anyhow::Result<()> {
+    fn run(mut self, mail: &Receiver<Mail<Request>>) -> anyhow::Result<()> {
         loop {
             let time = now();
             let deadlines = [self.gateway.deadline(), Some(self.next_export())];
@@ -91,7 +176,7 @@ impl GatewayThread {
 
     fn submit(&mut self, transaction: VerifiedTransaction) {
         let (hash, sender) = (transaction.hash(), transaction.sender());
-        match self.gateway.submit_verified(now(), transaction) {
+        match self.gateway.submit(now(), transaction) {
             Ok(_) | Err(GatewayError::Known) => {}
             Err(error) => self.drop_transaction(hash, sender, &error),
         }
@@ -138,23 +223,21 @@ impl GatewayThread {
         let entry = Entry::of(decided, &self.post.members, attempts, recovered);
         let counts = &self.shared.counts;
         if let Some(attempts) = attempts {
-            Counts::add(
-                match entry.way {
-                    Way::Fast => &counts.fast,
-                    Way::Logged(0) => &counts.logged,
-                    Way::Logged(_) => &counts.reconciled,
-                },
-                1,
-            );
-            Counts::add(&counts.retries, u64::from(attempts.saturating_sub(1)));
+            let way = match entry.way {
+                Way::Fast => &counts.fast,
+                Way::Logged(0) => &counts.logged,
+                Way::Logged(_) => &counts.reconciled,
+            };
+            way.inc();
+            counts.retries.inc_by(u64::from(attempts.saturating_sub(1)));
         }
-        Counts::add(&counts.recovered, u64::from(recovered));
+        counts.recovered.inc_by(u64::from(recovered));
         self.show(hash, receipt, decided, entry);
     }
 
     /// Another gateway's transaction, which this one finished.
     fn recovered(&mut self, decided: &Shared<Decided>) -> anyhow::Result<()> {
-        Counts::add(&self.shared.counts.recovered, 1);
+        self.shared.counts.recovered.inc();
         let receipt = block::receipt(self.ledger.chain(), decided)?;
         let entry = Entry::of(decided, &self.post.members, None, true);
         self.show(chain::hash(&decided.transaction.call), receipt, decided, entry);
@@ -242,8 +325,8 @@ impl GatewayThread {
         }
         self.certifying = None;
         self.gateway.client().cancel_certify();
-        let hashes = self.ledger.append_certified(blocks)?;
-        self.advance(&hashes);
+        let appended = self.ledger.append_certified(blocks)?;
+        self.advance(&appended);
         self.shared.set_certified(self.ledger.certified());
         self.fetch_at = TimestampMs(0);
         Ok(())
@@ -256,25 +339,19 @@ impl GatewayThread {
         }
         let shared = Arc::clone(&self.shared);
         let note = |hash: &B256| Some(shared.live().get(hash)?.entry.clone());
-        let hashes = self.ledger.append(below_us, transactions, note)?;
-        self.advance(&hashes);
+        let appended = self.ledger.append(below_us, transactions, note)?;
+        self.advance(&appended);
         Ok(())
     }
 
-    /// Continues after new blocks with these transactions.
-    fn advance(&mut self, hashes: &[B256]) {
-        Counts::add(&self.shared.counts.exported, hashes.len() as u64);
-        hashes.iter().for_each(|hash| self.gateway.settle(now(), hash));
+    /// Continues after new blocks with these transactions and their senders.
+    fn advance(&mut self, appended: &[(B256, Address)]) {
+        self.shared.counts.exported.inc_by(appended.len() as u64);
+        appended.iter().for_each(|(hash, _)| self.gateway.settle(now(), hash));
         self.gateway.give_up_below(now(), self.ledger.exported_us());
         let state = self.ledger.state().latest();
-        self.shared.live().advance(state, hashes);
-        let reader = self.ledger.reader();
-        let senders = hashes.iter().filter_map(|hash| {
-            let (height, index) = reader.transaction(hash)?;
-            Some((*hash, reader.block(height)?.receipts().get(index as usize)?.sender))
-        });
-        let senders: Vec<_> = senders.collect();
-        self.leave_pool(&senders);
+        self.shared.live().advance(state, appended.iter().map(|(hash, _)| *hash));
+        self.leave_pool(appended);
         self.shared.send(ChainEvent::Head(self.ledger.head()));
     }
 

@@ -61,11 +61,11 @@ impl Signatures for MemberSignatures {
 mod tests {
     use super::*;
     use corniche_service::{NetworkSpec, make_network};
-    use corniche_types::EngineConfig;
+    use corniche_types::{EngineConfig, SHARDED_ENGINE};
 
     #[test]
     fn members_of_this_chain_sign() {
-        let engine = EngineConfig { name: crate::ENGINE.into(), parameters: BTreeMap::new() };
+        let engine = EngineConfig { name: SHARDED_ENGINE.into(), parameters: BTreeMap::new() };
         let spec = NetworkSpec { validators: 7, block_ms: 1_000, ..NetworkSpec::new(engine) };
         let network = make_network(&spec).unwrap();
         let members = Members::of(&network.genesis).unwrap();

@@ -15,7 +15,7 @@ use corniche_basil::transaction::TransactionId;
 use corniche_basil_contracts::{Chain, chain};
 use corniche_state::{SharedTree, State};
 use corniche_store::{Options, Reader, Store};
-use corniche_types::{B256, Genesis, Height};
+use corniche_types::{Address, B256, Genesis, Height};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -121,7 +121,7 @@ impl Ledger {
     }
 
     /// Appends the blocks of a range, durably. The transactions are all of the range, in the serial order; `note` has what this gateway
-    /// knows about one. Returns the hashes of the wallets' transactions.
+    /// knows about one. Returns the hashes and senders of the wallets' transactions.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl Ledger {
         below_us: u64,
         transactions: Vec<Shared<Decided>>,
         note: impl Fn(&B256) -> Option<Entry>,
-    ) -> anyhow::Result<Vec<B256>> {
-        let mut hashes = Vec::with_capacity(transactions.len());
+    ) -> anyhow::Result<Vec<(B256, Address)>> {
+        let mut appended = Vec::with_capacity(transactions.len());
         let mut rest = transactions.into_iter().peekable();
         while self.exported_us() < below_us {
             let end_us = self.start_us(self.head().0 + 2);
@@ -140,36 +140,36 @@ impl Ledger {
             while let Some(next) = rest.next_if(|next| next.transaction.timestamp.time_us < end_us) {
                 own.push(next);
             }
-            self.append_block(own, &note, &mut hashes)?;
+            self.append_block(own, &note, &mut appended)?;
         }
         assert!(rest.next().is_none(), "invariant: ranges end where blocks do");
         self.finish()?;
-        Ok(hashes)
+        Ok(appended)
     }
 
-    /// Appends checked blocks that are new, with their certificate, durably. Returns the hashes of the wallets' transactions.
+    /// Appends checked blocks that are new, with their certificate, durably. Returns the hashes and senders of the wallets' transactions.
     ///
     /// # Errors
     ///
     /// A transaction does not run, or the disk fails.
-    pub fn append_certified(&mut self, blocks: CertifiedBlocks) -> anyhow::Result<Vec<B256>> {
+    pub fn append_certified(&mut self, blocks: CertifiedBlocks) -> anyhow::Result<Vec<(B256, Address)>> {
         let covered = blocks.first..=blocks.last();
-        let mut hashes = Vec::new();
+        let mut appended = Vec::new();
         for (number, decided) in (blocks.first..).zip(blocks.blocks) {
             if number == self.head().0 + 1 {
-                self.append_block(decided.into_iter().map(Shared::new).collect(), |_| None, &mut hashes)?;
+                self.append_block(decided.into_iter().map(Shared::new).collect(), |_| None, &mut appended)?;
             }
         }
         self.finish()?;
         self.certify(covered, &blocks.certificate)?;
-        Ok(hashes)
+        Ok(appended)
     }
 
     fn append_block(
         &mut self,
         transactions: Vec<Shared<Decided>>,
         note: impl Fn(&B256) -> Option<Entry>,
-        hashes: &mut Vec<B256>,
+        appended: &mut Vec<(B256, Address)>,
     ) -> anyhow::Result<()> {
         let height = self.head().next();
         let rules = BlockRules { members: &self.members, genesis: &self.genesis, chain: &self.chain };
@@ -182,7 +182,8 @@ impl Ledger {
         };
         let transactions: Vec<_> = transactions.into_iter().map(with_entry).collect();
         self.archive.put_block(height, &transactions)?;
-        hashes.extend(transactions.iter().map(|(_, hash, _)| *hash));
+        let senders = committed.receipts.iter().map(|receipt| receipt.sender);
+        appended.extend(transactions.iter().map(|(_, hash, _)| *hash).zip(senders));
         self.state.apply(height, &committed.changes);
         self.head = (height, committed.block.hash());
         Ok(self.store.append_block(committed)?)

@@ -21,7 +21,8 @@ pub struct Early {
     pub writes: Vec<Write>,
 }
 
-/// State after the newest block and the transactions that are committed since, as far as this gateway knows them. Never changes.
+/// State after the newest block and the transactions that are committed since, as far as this gateway knows them.
+#[derive(Clone)]
 pub struct LiveState {
     base: Snapshot,
     changes: Changes,
@@ -30,6 +31,11 @@ pub struct LiveState {
 impl LiveState {
     fn overlay(&self) -> Overlay<'_> {
         Overlay { base: &self.base, changes: &self.changes }
+    }
+
+    fn apply(&mut self, writes: &[Write]) {
+        let made = keys::changes(writes, &self.overlay());
+        self.changes.merge(made);
     }
 }
 
@@ -61,7 +67,7 @@ pub struct Live {
     early: BTreeMap<B256, Early>,
     /// Hashes in the serial order.
     order: BTreeMap<(Timestamp, TransactionId), B256>,
-    /// `None` if transactions came since: many of them cost one copy.
+    /// `None` after a block, or a transaction before another one.
     state: Option<Arc<LiveState>>,
 }
 
@@ -73,12 +79,9 @@ impl Live {
     pub fn state(&mut self) -> Arc<LiveState> {
         let Self { base, early, order, state } = self;
         let build = || {
-            let mut changes = Changes::default();
-            for early in order.values().filter_map(|hash| early.get(hash)) {
-                let made = keys::changes(&early.writes, &Overlay { base: &*base, changes: &changes });
-                changes.merge(made);
-            }
-            Arc::new(LiveState { base: base.clone(), changes })
+            let mut state = LiveState { base: base.clone(), changes: Changes::default() };
+            order.values().filter_map(|hash| early.get(hash)).for_each(|early| state.apply(&early.writes));
+            Arc::new(state)
         };
         Arc::clone(state.get_or_insert_with(build))
     }
@@ -89,15 +92,21 @@ impl Live {
 
     /// Adds a committed transaction. Certificates need not come in the serial order.
     pub fn insert(&mut self, hash: B256, early: Early) {
-        self.order.insert(early.entry.position(), hash);
+        let position = early.entry.position();
+        let is_last = self.order.last_key_value().is_none_or(|(last, _)| *last < position);
+        match &mut self.state {
+            // Most come in order, and nobody else holds the state: then one more costs its own writes.
+            Some(state) if is_last => Arc::make_mut(state).apply(&early.writes),
+            state => *state = None,
+        }
+        self.order.insert(position, hash);
         self.early.insert(hash, early);
-        self.state = None;
     }
 
     /// Continues on the state after a new block, which contains some of the transactions.
-    pub fn advance(&mut self, base: Snapshot, contained: &[B256]) {
+    pub fn advance(&mut self, base: Snapshot, contained: impl IntoIterator<Item = B256>) {
         for hash in contained {
-            if let Some(early) = self.early.remove(hash) {
+            if let Some(early) = self.early.remove(&hash) {
                 self.order.remove(&early.entry.position());
             }
         }
@@ -157,15 +166,16 @@ mod tests {
         let (first, second, third) = (early(1, 10), early(2, 20), early(3, 30));
         let mut live = Live::new(state.latest());
         assert_eq!(balance(&mut live), None);
-        for (hash, early) in [second, third.clone(), first] {
+        for ((hash, early), expected) in [(second, 20), (third.clone(), 30), (first, 30)] {
             live.insert(hash, early);
+            assert_eq!(balance(&mut live), Some(expected), "with the state that was asked for before");
         }
         assert_eq!((balance(&mut live), live.len()), (Some(30), 3));
         let contained = [1, 2].map(B256::with_last_byte);
         state.apply(Height(1), &Changes::default());
-        live.advance(state.latest(), &contained);
+        live.advance(state.latest(), contained);
         assert_eq!((balance(&mut live), live.len()), (Some(30), 1));
-        live.advance(state.latest(), &[third.0]);
+        live.advance(state.latest(), [third.0]);
         assert_eq!((balance(&mut live), live.len()), (None, 0), "the block's own state counts");
     }
 }

@@ -5,8 +5,8 @@ use corniche_basil::message::{Message, Peer};
 use corniche_basil::verify::{Checked, Verifier};
 use corniche_network::{Channel, Event, Events, Fault, NetworkHandle};
 use corniche_types::{Bytes, TimestampMs, wire};
+use prometheus_client::metrics::counter::Counter;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -45,16 +45,10 @@ pub fn receive<T>(mail: &Receiver<Mail<T>>, now: TimestampMs, deadline: Option<T
 /// Counts of a member's mail.
 #[derive(Debug, Default)]
 pub struct Counters {
-    pub received: AtomicU64,
-    pub dropped: AtomicU64,
-    pub refused: AtomicU64,
-    pub sent: AtomicU64,
-}
-
-impl Counters {
-    pub fn add(counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
+    pub received: Counter,
+    pub dropped: Counter,
+    pub refused: Counter,
+    pub sent: Counter,
 }
 
 /// Forwards messages of members from the network to a thread, until one of both ends. `answer` responds to requests of members.
@@ -71,9 +65,9 @@ pub async fn forward<T: Send>(
             Event::Message { from, bytes, .. } => {
                 // A peer that the genesis does not list.
                 let Some(from) = members.at(&from.id) else { continue };
-                Counters::add(&counters.received);
+                counters.received.inc();
                 if mail.try_send(Mail::Message { from, bytes }).is_err() {
-                    Counters::add(&counters.dropped);
+                    counters.dropped.inc();
                 }
             }
             Event::Request { from, bytes, reply } => {
@@ -118,7 +112,7 @@ impl Post {
             }
         };
         let channel = if bytes.len() > BULK_BYTES { Channel::Bulk } else { Channel::Votes };
-        Counters::add(&self.counters.sent);
+        self.counters.sent.inc();
         // Messages may be lost: those that need one ask again.
         self.network.send(key, channel, bytes);
     }
@@ -131,7 +125,7 @@ impl Post {
             Ok(checked) => return Some(checked),
             Err(error) => error,
         };
-        Counters::add(&self.counters.refused);
+        self.counters.refused.inc();
         tracing::warn!(?from, error, "invalid message");
         if let Some(key) = self.members.network_key(from) {
             self.network.penalise(key, Fault::NeverValid);

@@ -7,8 +7,7 @@ use corniche_basil::config::Config;
 use corniche_basil::message::Peer;
 use corniche_basil::shards::Shards;
 use corniche_network::PeerKey;
-pub use corniche_types::SHARDED_ENGINE as ENGINE;
-use corniche_types::{B256, Genesis, ValidatorIndex};
+use corniche_types::{B256, Genesis, SHARDED_ENGINE, ValidatorIndex};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -31,12 +30,16 @@ impl Members {
     ///
     /// The genesis is of another mode, or its parameters do not fit its list of validators.
     pub fn of(genesis: &Genesis) -> anyhow::Result<Self> {
-        ensure!(genesis.engine.name == ENGINE, "genesis: expected the engine {ENGINE}, got {}", genesis.engine.name);
-        ensure!(genesis.staking.is_none(), "genesis: {ENGINE} has no staking; remove `staking`");
-        ensure!(genesis.upgrades.is_empty(), "genesis: {ENGINE} has no upgrades yet; remove `upgrades`");
+        ensure!(
+            genesis.engine.name == SHARDED_ENGINE,
+            "genesis: expected the engine {SHARDED_ENGINE}, got {}",
+            genesis.engine.name
+        );
+        ensure!(genesis.staking.is_none(), "genesis: {SHARDED_ENGINE} has no staking; remove `staking`");
+        ensure!(genesis.upgrades.is_empty(), "genesis: {SHARDED_ENGINE} has no upgrades yet; remove `upgrades`");
         ensure!(
             BLOCK_MS.contains(&genesis.block_ms),
-            "genesis: block_ms is {}; {ENGINE} makes a block each {} to {} ms",
+            "genesis: block_ms is {}; {SHARDED_ENGINE} makes a block each {} to {} ms",
             genesis.block_ms,
             BLOCK_MS.start(),
             BLOCK_MS.end()
@@ -55,10 +58,10 @@ impl Members {
                 "resend_ms" => config.resend_ms = *value,
                 "close_after_ms" => config.close_after_ms = *value,
                 "keep_ms" => config.keep_ms = *value,
-                other => bail!("genesis: {ENGINE} has no parameter {other}; remove it"),
+                other => bail!("genesis: {SHARDED_ENGINE} has no parameter {other}; remove it"),
             }
         }
-        let least = 5 * (config.close_ms + config.close_after_ms);
+        let least = config.close_ms.saturating_add(config.close_after_ms).saturating_mul(5);
         ensure!(
             config.keep_ms >= least,
             "genesis: keep_ms is {}; expected at least {least}, so that gateways can make blocks before replicas forget them",
@@ -133,7 +136,7 @@ mod tests {
 
     fn genesis(validators: usize, parameters: &[(&str, u64)]) -> Genesis {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let engine = EngineConfig { name: ENGINE.into(), parameters };
+        let engine = EngineConfig { name: SHARDED_ENGINE.into(), parameters };
         make_network(&NetworkSpec { validators, block_ms: 1_000, ..NetworkSpec::new(engine) }).unwrap().genesis
     }
 

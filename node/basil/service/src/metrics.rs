@@ -10,7 +10,6 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads the figures at each scrape.
 #[derive(Debug)]
@@ -36,30 +35,29 @@ impl fmt::Debug for Role {
 
 impl Collector for MemberMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut counter = |name: &str, help: &str, value: u64| {
             let name = format!("corniche_shards_{name}");
             ConstCounter::new(value).encode(encoder.encode_descriptor(&name, help, None, MetricType::Counter)?)
         };
         let mail = &self.mail;
-        counter("messages_received", "Messages of members", read(&mail.received))?;
-        counter("messages_dropped", "Messages dropped because too many waited", read(&mail.dropped))?;
-        counter("messages_refused", "Messages that are never valid", read(&mail.refused))?;
-        counter("messages_sent", "Messages to members", read(&mail.sent))?;
+        counter("messages_received", "Messages of members", mail.received.get())?;
+        counter("messages_dropped", "Messages dropped because too many waited", mail.dropped.get())?;
+        counter("messages_refused", "Messages that are never valid", mail.refused.get())?;
+        counter("messages_sent", "Messages to members", mail.sent.get())?;
         match &self.role {
             Role::Replica(progress) => {
-                counter("committed", "Transactions that committed on this shard", read(&progress.committed))?;
-                counter("aborted", "Attempts of transactions that aborted on this shard", read(&progress.aborted))?;
+                counter("committed", "Transactions that committed on this shard", progress.committed.get())?;
+                counter("aborted", "Attempts of transactions that aborted on this shard", progress.aborted.get())?;
             }
             Role::Gateway(shared) => {
                 let counts = &shared.counts;
-                counter("fast", "Own transactions that all replicas committed at once", read(&counts.fast))?;
-                counter("logged", "Own transactions whose decision was logged", read(&counts.logged))?;
-                counter("reconciled", "Own transactions whose decision an election made", read(&counts.reconciled))?;
-                counter("retries", "Attempts that aborted, and were repeated", read(&counts.retries))?;
-                counter("dropped", "Transactions that were given up", read(&counts.dropped))?;
-                counter("recovered", "Transactions of other gateways that this one finished", read(&counts.recovered))?;
-                counter("exported", "Transactions in blocks", read(&counts.exported))?;
+                counter("fast", "Own transactions that all replicas committed at once", counts.fast.get())?;
+                counter("logged", "Own transactions whose decision was logged", counts.logged.get())?;
+                counter("reconciled", "Own transactions whose decision an election made", counts.reconciled.get())?;
+                counter("retries", "Attempts that aborted, and were repeated", counts.retries.get())?;
+                counter("dropped", "Transactions that were given up", counts.dropped.get())?;
+                counter("recovered", "Transactions of other gateways that this one finished", counts.recovered.get())?;
+                counter("exported", "Transactions in blocks", counts.exported.get())?;
             }
         }
         let mut gauge = |name: &str, help: &str, value: u64| {
@@ -68,12 +66,12 @@ impl Collector for MemberMetrics {
         };
         match &self.role {
             Role::Replica(progress) => {
-                gauge("footprint", "Transactions, keys and ongoing reads in memory", read(&progress.footprint))?;
-                gauge("journal_bytes", "Size of the journal", read(&progress.journal_bytes))?;
+                gauge("footprint", "Transactions, keys and ongoing reads in memory", progress.footprint.get())?;
+                gauge("journal_bytes", "Size of the journal", progress.journal_bytes.get())?;
                 gauge(
                     "complete_ms",
                     "Unix time in ms below which everything is decided here",
-                    read(&progress.complete_us) / 1_000,
+                    progress.complete_us.get() / 1_000,
                 )?;
             }
             Role::Gateway(shared) => {

@@ -5,6 +5,7 @@ use corniche_admission::{Event, Pool};
 use corniche_rpc::ChainEvent;
 use corniche_state::StateView;
 use corniche_types::{Address, B256, Height};
+use prometheus_client::metrics::counter::Counter;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,23 +20,17 @@ const EVENTS: usize = 4_096;
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Transactions of this gateway by their way.
-    pub fast: AtomicU64,
-    pub logged: AtomicU64,
-    pub reconciled: AtomicU64,
+    pub fast: Counter,
+    pub logged: Counter,
+    pub reconciled: Counter,
     /// Attempts that aborted, and were repeated.
-    pub retries: AtomicU64,
-    pub dropped: AtomicU64,
-    pub refused: AtomicU64,
+    pub retries: Counter,
+    pub dropped: Counter,
+    pub refused: Counter,
     /// Transactions of other gateways that this one finished.
-    pub recovered: AtomicU64,
+    pub recovered: Counter,
     /// Transactions in blocks.
-    pub exported: AtomicU64,
-}
-
-impl Counts {
-    pub fn add(counter: &AtomicU64, count: u64) {
-        counter.fetch_add(count, Ordering::Relaxed);
-    }
+    pub exported: Counter,
 }
 
 /// State of a gateway.
@@ -120,7 +115,7 @@ impl GatewayState {
     }
 
     pub fn note_dropped(&self, hash: B256, reason: String) {
-        Counts::add(&self.counts.dropped, 1);
+        self.counts.dropped.inc();
         self.note_left(hash, Left::Dropped(reason));
     }
 

@@ -6,8 +6,8 @@
 use super::Client;
 use super::Output;
 use crate::attestation::{Attestation, Statement};
+use crate::closed::list_hash;
 use crate::message::Message;
-use crate::replica::list_hash;
 use crate::shards::{ReplicaId, ShardId};
 use crate::transaction::TransactionId;
 use corniche_types::{B256, TimestampMs};

@@ -7,8 +7,8 @@
 use super::{Client, Output};
 use crate::attestation::Decision;
 use crate::certificate::Decided;
+use crate::closed::candidates;
 use crate::message::{MAX_FETCHED, Message};
-use crate::replica::candidates;
 use crate::shards::{ReplicaId, ShardId, Shards};
 use crate::shared::Shared;
 use crate::transaction::TransactionId;

@@ -3,35 +3,13 @@
 
 use super::{Entry, Replica};
 use crate::attestation::{Decision, Statement};
+use crate::closed::{MAX_LISTED, list_hash};
 use crate::message::{Message, Peer};
 use crate::record::Record;
 use crate::replica::prefix::position;
 use crate::replica::prepare::Phase;
-use crate::shards::{ReplicaId, Shards};
 use crate::transaction::{Timestamp, TransactionId};
-use corniche_types::{B256, TimestampMs};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Maximum number of transactions in one list. A replica does not respond for a range with more.
-pub const MAX_LISTED: usize = 1 << 18;
-
-/// Transactions of a closed range that may have committed, from the lists of the replicas of one shard: those on f + 1 lists. `None` if
-/// fewer than 4f + 1 replicas closed it.
-pub fn candidates(lists: &BTreeMap<ReplicaId, Vec<TransactionId>>, shards: &Shards) -> Option<BTreeSet<TransactionId>> {
-    if lists.len() < shards.reachable() {
-        return None;
-    }
-    let mut counts: BTreeMap<TransactionId, usize> = BTreeMap::new();
-    for id in lists.values().flatten() {
-        *counts.entry(*id).or_default() += 1;
-    }
-    Some(counts.into_iter().filter(|(_, count)| *count >= shards.validity()).map(|(id, _)| id).collect())
-}
-
-/// Hash of a list of transactions, as in [`Statement::Closed`].
-pub fn list_hash(shards: &Shards, transactions: &[TransactionId]) -> B256 {
-    shards.digest("corniche-basil-closed", &transactions)
-}
+use corniche_types::TimestampMs;
 
 impl Replica {
     /// Closes the newest multiple of the interval that is old enough.

@@ -5,10 +5,10 @@
 //! commit there ([`Client::export`](crate::client::Client::export) has the proof). After a while it keeps the newest committed version of
 //! each key below it only.
 
-use super::closing::candidates;
 use super::{Entry, Output, Replica};
 use crate::attestation::{Decision, Statement};
 use crate::certificate::Decided;
+use crate::closed::candidates;
 use crate::message::{MAX_FETCHED, MAX_STATE_TRANSACTIONS, Message, Peer};
 use crate::record::Record;
 use crate::shards::ReplicaId;

@@ -3,8 +3,8 @@
 use crate::{Random, Secret};
 use corniche_basil::attestation::{Attestation, Decision, Statement, attest};
 use corniche_basil::certificate::{Justification, Proposal};
+use corniche_basil::closed::list_hash;
 use corniche_basil::message::{Committed, Message, Peer, Versioned};
-use corniche_basil::replica::list_hash;
 use corniche_basil::shards::{ReplicaId, Shards};
 use corniche_basil::shared::Shared;
 use corniche_basil::transaction::{SignedTransaction, Timestamp, TransactionId, Version};

@@ -15,7 +15,7 @@ use corniche_service::{
     Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, Multicast, NetworkKey, NetworkSpec, NodeConfig, Serve, Sync, Trust,
     ValidatorKeys,
 };
-use corniche_types::{B256, Bytes, EngineConfig, MulticastGroup};
+use corniche_types::{B256, Bytes, EngineConfig, MulticastGroup, SHARDED_ENGINE};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
@@ -111,11 +111,10 @@ const SHARDED_BLOCK_MS: u64 = 1_000;
 
 impl Members {
     fn of(up: &Up, engine: &str) -> anyhow::Result<Self> {
-        if engine != engines::SHARDED {
+        if engine != SHARDED_ENGINE {
             ensure!(
                 up.shards.is_none() && up.gateways.is_none(),
-                "--shards and --gateways: engine {engine} has neither; add `--engine {}`",
-                engines::SHARDED
+                "--shards and --gateways: engine {engine} has neither; add `--engine {SHARDED_ENGINE}`"
             );
             return Ok(Self::Committee(up.validators.unwrap_or(4)));
         }
