@@ -43,7 +43,6 @@ pub fn check(
         }
         one.check(&mut Checker::new(shards, signatures, &mut roots)).map_err(|error| format!("{id}: {error}"))?;
         if one.decision() == Decision::Commit {
-            program.check(&one.transaction).map_err(|error| format!("transaction {id} is committed: {error}"))?;
             committed.insert((one.transaction.timestamp, id), Shared::clone(&one.transaction));
         }
     }
@@ -63,6 +62,9 @@ pub fn check(
                 ));
             }
         }
+        // Constants are not among the reads, but transactions before it wrote them.
+        let constant = |key: &Key| newest.get(key).map_or_else(|| genesis.get(key)?.clone(), |(_, value)| (*value).clone());
+        program.check(transaction, &constant).map_err(|error| format!("transaction {id} is committed: {error}"))?;
         let version = Version { timestamp: *timestamp, writer: *id };
         for write in &transaction.writes {
             newest.insert(&write.key, (version, &write.value));

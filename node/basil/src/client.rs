@@ -167,17 +167,11 @@ impl Client {
         self.send_read(timestamp, &key, self.shards.read_fanout());
     }
 
-    /// Uses a value that was read before, with its version. If it is outdated, the transaction aborts.
-    pub fn reuse(&mut self, timestamp: Timestamp, read: Read) {
-        let Some(executing) = self.executing.get_mut(&timestamp) else { return };
-        let (key, value) = (read.key.clone(), read.value.clone());
-        executing.done.insert(key.clone(), read);
-        self.outputs.push_back(Output::Value { timestamp, key, value });
-    }
-
-    /// The value that a transaction read, with its version.
-    pub fn read_of(&self, timestamp: Timestamp, key: &Key) -> Option<Read> {
-        self.executing.get(&timestamp)?.done.get(key).cloned()
+    /// The transaction does not depend on this read, which is of a constant: it will not contain it.
+    pub fn leave_out(&mut self, timestamp: Timestamp, key: &Key) {
+        if let Some(executing) = self.executing.get_mut(&timestamp) {
+            executing.done.remove(key);
+        }
     }
 
     /// Number of values that a transaction read.

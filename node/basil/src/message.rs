@@ -7,6 +7,7 @@ use crate::shards::{ClientId, Key, ReplicaId};
 use crate::shared::Shared;
 use crate::transaction::{SignedTransaction, Timestamp, TransactionId, Value, Version};
 use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_types::Bytes;
 
 /// Maximum number of transactions in one `Fetch`.
 pub const MAX_FETCHED: usize = 64;
@@ -87,4 +88,8 @@ pub enum Message {
     AskState { below_us: u64, after: Option<TransactionId> },
     /// Response, in the order of ids. At most [`MAX_STATE_TRANSACTIONS`].
     State { below_us: u64, after: Option<TransactionId>, transactions: Vec<Shared<Decided>>, is_last: bool },
+    /// Asks a replica of the shard that owns it for a constant, which its program needs (A1).
+    AskConstant(Key),
+    /// Response.
+    Constant { key: Key, value: Bytes },
 }

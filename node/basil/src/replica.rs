@@ -7,6 +7,7 @@
 //! **Durable before visible.** Signed replies leave in batches. Each batch waits until all records before it are durable.
 
 mod closing;
+mod constants;
 mod fallback;
 mod prefix;
 mod prepare;
@@ -22,7 +23,9 @@ use crate::shared::Shared;
 use crate::transaction::{SignedTransaction, Timestamp, Transaction, TransactionId, Value};
 use crate::verify::Checked;
 use crate::versions::Versions;
-use corniche_types::TimestampMs;
+use constants::ConstantStore;
+pub use constants::MAX_CONSTANTS;
+use corniche_types::{Bytes, TimestampMs};
 use fallback::Elections;
 use prefix::Prefix;
 pub use prepare::MAX_DEPTH;
@@ -35,11 +38,30 @@ use std::sync::Arc;
 /// The semantics of transactions (A1). Without it a client could write anything.
 pub trait Program: Send + Sync {
     /// Runs the call over the values that the transaction claims to have read, and compares the writes. A pure function:
-    /// all correct replicas get the same result.
+    /// all correct replicas get the same result. It may also look up constants, which are not among the reads.
     ///
     /// # Errors
-    /// The call is not valid, reads another key, or writes other values.
-    fn check(&self, transaction: &Transaction) -> Result<(), String>;
+    /// The call is not valid, reads another key, or writes other values; or a constant is missing.
+    fn check(&self, transaction: &Transaction, constants: &Constants) -> Result<(), Refusal>;
+
+    /// True if `key` is a constant, and this is the only value that it can have.
+    fn is_constant(&self, key: &Key, value: &Bytes) -> bool {
+        let _ = (key, value);
+        false
+    }
+}
+
+/// Looks a constant up: the value of a key that can have one value only, as code by its hash. `None` if it is not known here.
+pub type Constants<'a> = dyn Fn(&Key) -> Option<Bytes> + Sync + 'a;
+
+/// Why a program does not accept a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("{0}")]
+    Invalid(String),
+    /// The result depends on this constant.
+    #[error("constant {} at {}: expected it to be known", .0.item, .0.account)]
+    Needs(Key),
 }
 
 /// Number of undecided transactions that an audit asks about.
@@ -116,6 +138,7 @@ pub struct Replica {
     parked: BTreeSet<(TimestampMs, TransactionId)>,
     /// Transactions to check again, with the one that they waited for.
     woken: VecDeque<(TransactionId, TransactionId)>,
+    constants: ConstantStore,
     elections: Elections,
     replies: Replies,
     outputs: VecDeque<Output>,
@@ -132,6 +155,8 @@ struct Entry {
     introducer: Option<Peer>,
     /// Number of undecided transactions in a row that end with this one.
     depth: u16,
+    /// Number of constants that others sent for it.
+    constants: usize,
     phase: Phase,
     decided: Option<Shared<Decided>>,
     fallback: fallback::State,
@@ -169,6 +194,7 @@ impl Replica {
             audit_at: now,
             parked: BTreeSet::new(),
             woken: VecDeque::new(),
+            constants: ConstantStore::default(),
             elections: Elections::default(),
             outputs: VecDeque::new(),
             expire_at: now,
@@ -304,6 +330,8 @@ impl Replica {
                     self.receive_decide(now, id, decision, view);
                 }
             }
+            Message::AskConstant(key) => self.respond_to_constant(from, key),
+            Message::Constant { key, value } => self.receive_constant(now, key, value),
             Message::AskState { below_us, after } => self.report_state(from, below_us, after),
             Message::AskClosed { from_us, below_us } => self.report_closed(now, from, from_us, below_us),
             Message::Closed { closed, transactions } => {
@@ -509,9 +537,9 @@ impl Replica {
         self.prefix.complete_us
     }
 
-    /// Number of transactions, keys and ongoing reads in memory.
+    /// Number of transactions, keys, ongoing reads and constants in memory.
     pub fn footprint(&self) -> usize {
-        self.transactions.len() + self.versions.count() + self.versions.reading_count()
+        self.transactions.len() + self.versions.count() + self.versions.reading_count() + self.constants.count()
     }
 }
 

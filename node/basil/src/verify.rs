@@ -121,6 +121,11 @@ fn check(from: Peer, message: &Message, checker: &mut Checker) -> Result<BTreeMa
         Message::Fetch(ids) => {
             ensure(ids.len() <= MAX_FETCHED, || format!("fetch: expected at most {MAX_FETCHED} transactions"))?
         }
+        Message::AskConstant(key) => check_key(key)?,
+        Message::Constant { key, .. } => {
+            from_replica(from)?;
+            check_key(key)?;
+        }
         Message::State { below_us, after, transactions, .. } => {
             from_replica(from)?;
             let is_short = transactions.len() <= MAX_STATE_TRANSACTIONS;

@@ -5,7 +5,8 @@
 
 use crate::shards::{ClientId, Key};
 use crate::transaction::{Timestamp, Transaction, TransactionId, Value, Version};
-use corniche_types::TimestampMs;
+
+use corniche_types::{Bytes, TimestampMs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -246,6 +247,12 @@ impl Versions {
     }
 
     /// Number of keys with something in them.
+    /// A value of the key, committed or prepared.
+    pub fn any_value(&self, key: &Key) -> Option<&Bytes> {
+        let item = self.keys.get(key)?;
+        item.writes.values().find_map(|written| written.value.as_ref()).or(item.genesis.as_ref())
+    }
+
     pub fn count(&self) -> usize {
         self.keys.len()
     }

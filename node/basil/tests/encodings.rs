@@ -37,6 +37,8 @@ writeback-logged def27fa79b028fae
 recover 136c94b4c6c8834d
 fetch 8ab901a0c0cbd1b2
 known 1777090b8e2881c5
+ask-constant 68c5f32e0a6016de
+constant 3ca8f444554343ed
 invoke-fallback 39548fd4d2f1ebc6
 elect 31eb5877aa7f98c6
 decide d72d4978fef421b1
@@ -139,6 +141,8 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("recover", Message::Recover(transaction())),
         ("fetch", Message::Fetch(vec![B256::with_last_byte(5)])),
         ("known", Message::Known(transaction())),
+        ("ask-constant", Message::AskConstant(key(1))),
+        ("constant", Message::Constant { key: key(1), value: Bytes::from_static(b"content") }),
         (
             "invoke-fallback",
             Message::InvokeFallback {
@@ -181,6 +185,7 @@ fn is_frozen(message: &Message, record: &Record, statement: &Statement, certific
     match message {
         Message::Read { .. } | Message::ReadReply { .. } | Message::Abandon { .. } | Message::Prepare(_) => {}
         Message::Vote { .. } | Message::Log(_) | Message::Logged(_) | Message::Writeback(_) | Message::Recover(_) => {}
+        Message::AskConstant(_) | Message::Constant { .. } => {}
         Message::Fetch(_) | Message::Known(_) | Message::InvokeFallback { .. } | Message::Elect(_) => {}
         Message::Decide { .. } | Message::AskClosed { .. } | Message::Closed { .. } => {}
         Message::Pruned { .. } | Message::AskState { .. } | Message::State { .. } => {}

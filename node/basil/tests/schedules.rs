@@ -71,6 +71,7 @@ fn run(seed: u64) -> Result<checker::History, String> {
     };
     let transactions = 4 + random.below(8) as usize;
     let mut workload = Workload::new(&world, shape.clone(), transactions, seed);
+    workload.needs_constants = true;
     // One honest replica may stop for a while: nothing is lost, but progress may wait. In a shard without a liar it may lose its disk.
     let restarted = random.chance(40).then(|| {
         let honest: Vec<_> = world.honest().into_iter().collect();

@@ -1,6 +1,7 @@
 //! Scripts for the rules of one replica, and of one client: a test plays everybody else, so that each message is chosen.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
+use corniche_basil::MAX_CONSTANTS;
 use corniche_basil::attestation::Decision::{Abort, Commit};
 use corniche_basil::attestation::{Attestation, Decision, Statement, View, attest};
 use corniche_basil::certificate::{Certificate, Decided, Justification, Proposal};
@@ -12,8 +13,9 @@ use corniche_basil::shards::{ClientId, Key, ReplicaId, ShardId, Shards};
 use corniche_basil::shared::Shared;
 use corniche_basil::transaction::{Read, SignedTransaction, Timestamp, Transaction, TransactionId, Version};
 use corniche_basil::verify::{PeerFault, Verifier, leader};
-use corniche_basil_testing::{Keys, Mixer, START, Secret, World, client_id, exact, unwritten};
+use corniche_basil_testing::{CONSTANTS, Keys, Mixer, START, Secret, World, client_id, constant, exact, unwritten};
 use corniche_types::{B256, Bytes, TimestampMs};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const ALICE: u8 = 0;
@@ -351,6 +353,87 @@ fn an_unknown_writer_is_fetched() {
     assert_eq!(script.votes(reader), [], "the writer is prepared now, and not decided");
     script.decide(&written, Commit);
     assert_eq!(script.votes(reader), [Commit]);
+}
+
+/// A replica that asked for the constant of a transaction, in a chain of two shards.
+fn waits_for_a_constant() -> (Script, TransactionId, Key, Bytes) {
+    let mut script = Script::new();
+    script.world = World::new(2, 2, exact(), 1);
+    script.verifier = Verifier::new(Arc::clone(&script.world.shards), Arc::new(Keys));
+    script.restart();
+    let is_other = |(key, _): &(Key, Bytes)| script.world.shards.shard_of(key) != SHARD;
+    let (key, value) = (0..CONSTANTS).map(constant).find(is_other).unwrap();
+    let (id, transaction) = script.forge(ALICE, T + 1, vec![], &[script.keys(1), vec![key.clone()]].concat(), 1);
+    script.prepare(&transaction);
+    assert_eq!(script.votes(id), []);
+    let asked = |(to, message): &&(Peer, Arc<Message>)| {
+        matches!(to, Peer::Replica(replica) if replica.shard == ShardId(1)) && **message == Message::AskConstant(key.clone())
+    };
+    assert_eq!(script.sent.iter().filter(asked).count(), 6);
+    (script, id, key, value)
+}
+
+#[test]
+fn a_vote_waits_for_constants() {
+    let owner = Peer::Replica(ReplicaId { shard: ShardId(1), member: 2 });
+    let (mut script, id, key, value) = waits_for_a_constant();
+    script.send(owner, Message::Constant { key: key.clone(), value: Bytes::from_static(b"invented") });
+    let (other, content) = constant(CONSTANTS);
+    script.send(owner, Message::Constant { key: other, value: content });
+    assert_eq!(script.votes(id), []);
+    let from_client = Message::Constant { key: key.clone(), value: value.clone() };
+    assert!(script.try_send(Peer::Client(client_id(ALICE)), from_client).is_err());
+    let waiting = script.replica.footprint();
+    script.send(owner, Message::Constant { key: key.clone(), value: value.clone() });
+    assert_eq!(script.votes(id), [Commit]);
+    // Another question needs no message, and nobody can fill the memory with constants that are not needed.
+    let (second, transaction) = script.forge(BOB, T + 2, vec![], &[script.keys(2).split_off(1), vec![key.clone()]].concat(), 2);
+    script.prepare(&transaction);
+    assert_eq!(script.votes(second), [Commit]);
+    script.sent.clear();
+    let footprint = script.replica.footprint();
+    assert!(footprint > waiting);
+    let (other, content) = constant(CONSTANTS);
+    script.send(owner, Message::Constant { key: other, value: content });
+    assert_eq!(script.replica.footprint(), footprint);
+    script.send(Peer::Client(client_id(BOB)), Message::AskConstant(key.clone()));
+    assert_eq!(*script.sent[0].1, Message::Constant { key, value });
+}
+
+#[test]
+fn a_constant_that_nobody_has_aborts_its_transaction_at_last() {
+    let (mut script, id, ..) = waits_for_a_constant();
+    let waiting = script.replica.footprint();
+    script.wait(1_000);
+    assert!(script.sent.len() > 6, "it asks again");
+    assert_eq!(script.votes(id), []);
+    script.wait(60_000);
+    assert_eq!(script.votes(id), [Abort]);
+    assert_eq!(script.replica.footprint(), waiting - 1, "it does not wait for the constant any more");
+}
+
+/// A replica keeps some constants only. A transaction that needs more of them at once must not make it ask for ever.
+#[test]
+fn a_transaction_gets_a_bounded_number_of_constants() {
+    let (mut script, ..) = waits_for_a_constant();
+    script.sent.clear();
+    let all: BTreeMap<Key, Bytes> = (CONSTANTS..).map(constant).take(2_000).collect();
+    let is_other = |key: &&Key| script.world.shards.shard_of(key) != SHARD;
+    let needed = all.keys().filter(is_other).take(700).cloned().collect();
+    let (id, transaction) = script.forge(BOB, T + 2, vec![], &[script.keys(1), needed].concat(), 2);
+    script.prepare(&transaction);
+    let mut received = 0;
+    while script.votes(id).is_empty() {
+        let asked = script.sent.iter().rev().find_map(|(_, message)| match &**message {
+            Message::AskConstant(key) => Some(key.clone()),
+            _ => None,
+        });
+        let key = asked.unwrap();
+        let value = all[&key].clone();
+        script.send(Peer::Replica(ReplicaId { shard: ShardId(1), member: 0 }), Message::Constant { key, value });
+        received += 1;
+    }
+    assert_eq!((script.votes(id), received), (vec![Abort], 2 * MAX_CONSTANTS));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Execution of a wallet's transaction over values that were read, the same at gateways and replicas.
 
-use crate::claims::Claims;
+use crate::claims::{Claims, Codes, Stop};
 use crate::keys;
-use corniche_basil::Program;
 use corniche_basil::shards::Key;
 use corniche_basil::transaction::{Timestamp, Transaction, Value, Write};
+use corniche_basil::{Constants, MAX_CONSTANTS, Program, Refusal};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Changes, StateView};
 use corniche_types::{Address, B256, Bytes, ProtocolRules, Receipt, SkipReason, Transaction as Signed, keccak256};
@@ -38,8 +38,10 @@ pub struct Ran {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
     Done(Box<Ran>),
-    /// It reads this key.
+    /// It reads this key, or this code.
     Needs(Key),
+    /// It uses more than [`MAX_CONSTANTS`] contracts.
+    TooManyCodes,
     /// It is not valid in this state.
     Invalid(SkipReason),
     /// No state has these values together: a claim is false.
@@ -76,7 +78,7 @@ impl Chain {
         }
     }
 
-    /// Runs a transaction over the values read so far. The fee of a fixed base fee is burned; a tip goes to nobody, because an
+    /// Runs a transaction over the values read so far, and code by its hash. The fee of a fixed base fee is burned; a tip goes to nobody, because an
     /// account that every transaction pays would make all of them conflict.
     ///
     /// Also returns the number of values that the run read.
@@ -85,8 +87,9 @@ impl Chain {
         timestamp: Timestamp,
         transaction: &VerifiedTransaction,
         values: &BTreeMap<Key, Value>,
+        codes: &Codes,
     ) -> (Run, usize) {
-        let view = Claims::new(values);
+        let view = Claims::new(values, codes);
         let result = self.vm.transact(&view, &self.block(timestamp), transaction, Address::ZERO);
         let result = result.map(|executed| {
             let mut changes = executed.changes;
@@ -95,15 +98,14 @@ impl Chain {
             changes.merge(additions.resolve(&view));
             (executed.receipt, changes)
         });
-        if let Some(key) = view.missing() {
-            return (Run::Needs(key.clone()), view.read_count());
-        }
-        let run = match result {
-            Ok((receipt, changes)) => Run::Done(Box::new(Ran { writes: writes(&changes, values), receipt })),
-            Err(NotExecuted::Skipped(reason)) => Run::Invalid(reason),
-            Err(NotExecuted::Interrupted) => unreachable!("only a missing value interrupts"),
+        let run = match (view.stop().cloned(), result) {
+            (Some(Stop::Missing(key)), _) => Run::Needs(key),
+            (Some(Stop::TooManyCodes), _) => Run::TooManyCodes,
+            (None, Ok((receipt, changes))) => Run::Done(Box::new(Ran { writes: writes(&changes, values), receipt })),
+            (None, Err(NotExecuted::Skipped(reason))) => Run::Invalid(reason),
+            (None, Err(NotExecuted::Interrupted)) => unreachable!("only a missing value interrupts"),
             // Over claims, a fault shows nothing about this node.
-            Err(NotExecuted::Fault(fault)) => Run::Impossible(fault.to_string()),
+            (None, Err(NotExecuted::Fault(fault))) => Run::Impossible(fault.to_string()),
         };
         (run, view.read_count())
     }
@@ -117,28 +119,36 @@ fn writes(changes: &Changes, values: &BTreeMap<Key, Value>) -> Vec<Write> {
 
 impl Chain {
     /// Receipt of a proposed transaction. A1: the writes must be those of the wallet's transaction over the claimed reads, and it must read
-    /// all of these. An additional read would protect a key from others' writes (K4).
+    /// all of these. An additional read would protect a key from others' writes (K4). `codes` has code by its hash, which is not among the reads.
     ///
     /// # Errors
-    /// The first rule that is broken.
-    pub fn receipt(&self, transaction: &Transaction) -> Result<Receipt, String> {
-        let wallet = self.decode(&transaction.call)?;
+    /// The first rule that is broken, or the code that is missing.
+    pub fn receipt(&self, transaction: &Transaction, codes: &Codes) -> Result<Receipt, Refusal> {
+        let invalid = |error: String| Err(Refusal::Invalid(error));
+        let wallet = self.decode(&transaction.call).map_err(Refusal::Invalid)?;
         let values: BTreeMap<_, _> = transaction.reads.iter().map(|read| (read.key.clone(), read.value.clone())).collect();
-        let (run, read) = self.run(transaction.timestamp, &wallet, &values);
+        let (run, read) = self.run(transaction.timestamp, &wallet, &values, codes);
         match run {
-            Run::Done(_) if read < values.len() => Err("reads: expected only those of the call".into()),
+            Run::Done(_) if read < values.len() => invalid("reads: expected only those of the call".into()),
             Run::Done(ran) if ran.writes == transaction.writes => Ok(ran.receipt),
-            Run::Done(_) => Err("writes: expected those of the call".into()),
-            Run::Needs(key) => Err(format!("reads: expected one of {}", key.account)),
-            Run::Impossible(fault) => Err(format!("reads: {fault}")),
-            Run::Invalid(reason) => Err(format!("call: not valid over these reads ({reason:?})")),
+            Run::Done(_) => invalid("writes: expected those of the call".into()),
+            Run::Needs(key) if keys::code_hash(&key).is_some() => Err(Refusal::Needs(key)),
+            Run::TooManyCodes => invalid(format!("call: expected at most {MAX_CONSTANTS} contracts")),
+            Run::Needs(key) => invalid(format!("reads: expected one of {}", key.account)),
+            Run::Impossible(fault) => invalid(format!("reads: {fault}")),
+            Run::Invalid(reason) => invalid(format!("call: not valid over these reads ({reason:?})")),
         }
     }
 }
 
 impl Program for Chain {
-    fn check(&self, transaction: &Transaction) -> Result<(), String> {
-        self.receipt(transaction).map(drop)
+    fn check(&self, transaction: &Transaction, constants: &Constants) -> Result<(), Refusal> {
+        self.receipt(transaction, &|hash| constants(&keys::code_key(hash))).map(drop)
+    }
+
+    /// Code by its hash.
+    fn is_constant(&self, key: &Key, value: &Bytes) -> bool {
+        keys::code_hash(key).is_some_and(|hash| keccak256(value) == hash)
     }
 }
 
@@ -149,7 +159,7 @@ pub fn genesis(changes: &Changes) -> BTreeMap<Key, Value> {
 
 /// The account of a map of values, for tests and queries.
 pub fn account(values: &BTreeMap<Key, Value>, address: &Address) -> Option<corniche_types::Account> {
-    Claims::new(values).account(address)
+    Claims::new(values, &|_| Some(Bytes::new())).account(address)
 }
 
 /// Hash of a wallet's transaction.

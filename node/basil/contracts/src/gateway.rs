@@ -5,16 +5,17 @@
 
 use crate::chain::{Chain, Run, hash};
 use crate::keys;
+use corniche_basil::MAX_CONSTANTS;
 use corniche_basil::attestation::{Attestation, Decision};
 use corniche_basil::certificate::Decided;
 use corniche_basil::client::{Client, Output as ClientOutput, backoff_ms};
 use corniche_basil::message::{Message, Peer};
 use corniche_basil::shards::Key;
 use corniche_basil::shared::Shared;
-use corniche_basil::transaction::{MAX_KEYS, Read, Timestamp, TransactionError, TransactionId, Value};
+use corniche_basil::transaction::{MAX_KEYS, Timestamp, TransactionError, TransactionId, Value};
 use corniche_basil::verify::Checked;
 use corniche_crypto::VerifiedTransaction;
-use corniche_types::{Address, B256, Bytes, Receipt, SkipReason, TimestampMs};
+use corniche_types::{Address, B256, Bytes, Receipt, SkipReason, TimestampMs, keccak256};
 use lru::LruCache;
 use rand_xoshiro::{
     SplitMix64,
@@ -50,6 +51,8 @@ pub enum GatewayError {
     Busy,
     #[error("transaction: expected at most {MAX_KEYS} values read and written")]
     TooLarge,
+    #[error("transaction: expected calls of at most {MAX_CONSTANTS} contracts")]
+    TooManyContracts,
     #[error("state: {0}; report this, and try again")]
     Impossible(String),
     #[error("transaction: dropped after {MAX_ATTEMPTS} attempts, because of conflicts; submit it again")]
@@ -108,8 +111,8 @@ pub struct Gateway {
     /// Transactions that became the first of their wallet.
     ready: Vec<B256>,
     executing: BTreeMap<Timestamp, B256>,
-    /// Code that was read, with its version: it is large, and hardly ever written again.
-    code: LruCache<Key, Read>,
+    /// Code that was read, by its hash.
+    codes: LruCache<B256, Bytes>,
     deciding: BTreeMap<TransactionId, B256>,
     /// Attempts that start later.
     waiting: BTreeSet<(TimestampMs, B256)>,
@@ -121,6 +124,8 @@ struct Pending {
     transaction: VerifiedTransaction,
     raw: Bytes,
     values: BTreeMap<Key, Value>,
+    /// Code that it uses.
+    codes: BTreeMap<B256, Bytes>,
     receipt: Option<Receipt>,
     /// True once it was the first of its wallet.
     is_driven: bool,
@@ -140,7 +145,7 @@ impl Gateway {
             queues: BTreeMap::new(),
             ready: Vec::new(),
             executing: BTreeMap::new(),
-            code: LruCache::new(MAX_CODES),
+            codes: LruCache::new(MAX_CODES),
             deciding: BTreeMap::new(),
             waiting: BTreeSet::new(),
             random: SplitMix64::seed_from_u64(seed),
@@ -161,9 +166,17 @@ impl Gateway {
             return Err(GatewayError::Busy);
         }
         let (sender, nonce) = (transaction.sender(), transaction.transaction().nonce());
-        let values = BTreeMap::new();
-        let pending =
-            Pending { transaction, raw, values, receipt: None, is_driven: false, reads_ahead: true, attempts: 0, lookups: 0 };
+        let pending = Pending {
+            transaction,
+            raw,
+            values: BTreeMap::new(),
+            codes: BTreeMap::new(),
+            receipt: None,
+            is_driven: false,
+            reads_ahead: true,
+            attempts: 0,
+            lookups: 0,
+        };
         self.pending.insert(hash, pending);
         self.queues.entry(sender).or_default().insert((nonce, hash));
         self.drive_first(&sender);
@@ -286,7 +299,8 @@ impl Gateway {
         if self.client.is_reading(timestamp) || self.client.read_count(timestamp) > pending.values.len() {
             return;
         }
-        let (run, read) = self.chain.run(timestamp, &pending.transaction, &pending.values);
+        let codes = |hash: &B256| pending.codes.get(hash).cloned();
+        let (run, read) = self.chain.run(timestamp, &pending.transaction, &pending.values, &codes);
         match run {
             // Replicas accept only values that the run reads.
             Run::Done(_) if read < pending.values.len() => {
@@ -295,13 +309,13 @@ impl Gateway {
                 self.client.abandon(timestamp);
                 self.start(now, hash);
             }
+            Run::TooManyCodes => self.give_up(timestamp, hash, GatewayError::TooManyContracts),
             Run::Needs(_) if pending.values.len() >= MAX_KEYS => self.give_up(timestamp, hash, GatewayError::TooLarge),
-            Run::Needs(key) if pending.values.contains_key(&key) => {
-                let text = format!("code at {} differs from its hash", key.account);
-                self.give_up(timestamp, hash, GatewayError::Impossible(text));
-            }
-            Run::Needs(key) => match self.code.get(&key) {
-                Some(read) => self.client.reuse(timestamp, read.clone()),
+            Run::Needs(key) => match keys::code_hash(&key).and_then(|name| Some((name, self.codes.get(&name)?.clone()))) {
+                Some((name, code)) => {
+                    pending.codes.insert(name, code);
+                    self.run(now, timestamp, hash);
+                }
                 None => self.client.read(now, timestamp, key),
             },
             Run::Impossible(fault) => self.give_up(timestamp, hash, GatewayError::Impossible(fault)),
@@ -369,12 +383,19 @@ impl Gateway {
                 ClientOutput::Send { to, message } => self.outputs.push_back(Output::Send { to, message }),
                 ClientOutput::Value { timestamp, key, value } => {
                     let Some(hash) = self.executing.get(&timestamp).copied() else { continue };
-                    if keys::is_code(&key)
-                        && let Some(read) = self.client.read_of(timestamp, &key)
-                    {
-                        self.code.put(key.clone(), read);
-                    }
-                    if let Some(pending) = self.pending.get_mut(&hash) {
+                    if let Some(name) = keys::code_hash(&key) {
+                        // Replicas look code up by its hash.
+                        self.client.leave_out(timestamp, &key);
+                        let Some(code) = value.filter(|code| keccak256(code) == name) else {
+                            let text = format!("code {name} is not where its hash says");
+                            self.give_up(timestamp, hash, GatewayError::Impossible(text));
+                            continue;
+                        };
+                        self.codes.put(name, code.clone());
+                        if let Some(pending) = self.pending.get_mut(&hash) {
+                            pending.codes.insert(name, code);
+                        }
+                    } else if let Some(pending) = self.pending.get_mut(&hash) {
                         pending.values.insert(key, value);
                     }
                     self.run(now, timestamp, hash);
@@ -397,8 +418,6 @@ impl Gateway {
 
     fn finish(&mut self, now: TimestampMs, hash: B256, decided: Shared<Decided>) {
         if decided.decision() == Decision::Abort {
-            // Code may have another version meanwhile.
-            decided.transaction.reads.iter().for_each(|read| _ = self.code.pop(&read.key));
             return self.retry(now, hash, GatewayError::Conflicts);
         }
         let Some(Pending { receipt: Some(receipt), attempts, .. }) = self.take(&hash) else { return };
@@ -415,7 +434,9 @@ impl Gateway {
         if !self.pending.contains_key(&hash) {
             return self.outputs.extend(took_part.then_some(Output::Recovered(decided)));
         }
-        let Ok(receipt) = self.chain.receipt(&decided.transaction) else { return };
+        // Without its code, its block brings the receipt.
+        let codes = |hash: &B256| self.codes.peek(hash).cloned();
+        let Ok(receipt) = self.chain.receipt(&decided.transaction, &codes) else { return };
         self.take(&hash);
         let (receipt, attempts) = (Box::new(receipt), None);
         self.outputs.push_back(Output::Committed { hash, receipt, decided, attempts, recovered: took_part });

@@ -51,9 +51,10 @@ pub fn code_key(hash: &B256) -> Key {
     Key { account: Address::from_slice(&hash[..20]), item: [CODE, hash.as_slice()].concat().into() }
 }
 
-/// True for [`code_key`].
-pub fn is_code(key: &Key) -> bool {
-    key.item.len() == CODE.len() + 32 && key.item.starts_with(CODE)
+/// The hash in a [`code_key`]; `None` for other keys.
+pub fn code_hash(key: &Key) -> Option<B256> {
+    let hash = B256::try_from(key.item.strip_prefix(CODE)?).ok()?;
+    (*key == code_key(&hash)).then_some(hash)
 }
 
 fn encode<T: BorshSerialize>(content: &T) -> Value {
@@ -116,7 +117,7 @@ pub fn changes(writes: &[Write], view: &dyn StateView) -> Changes {
                 (account.code_hash, account.abi_version, account.gas_version) = (hash, abi_version, gas_version);
             }
             changes.accounts.insert(address, (!account.is_empty()).then_some(account));
-        } else if let Some(hash) = item.strip_prefix(CODE).and_then(|hash| B256::try_from(hash).ok()) {
+        } else if let Some(hash) = code_hash(key) {
             changes.code.extend(value.clone().map(|code| (hash, code)));
         } else if let Some(slot) = item.strip_prefix(SLOT).and_then(|slot| B256::try_from(slot).ok()) {
             changes.storage.insert((address, slot), self::slot(value));

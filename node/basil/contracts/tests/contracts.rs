@@ -6,9 +6,9 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use alloy_sol_types::{SolCall, SolValue, sol};
 use corniche_basil::client::Client;
 use corniche_basil::config::Config;
-use corniche_basil::message::Peer;
+use corniche_basil::message::{Message, Peer};
 use corniche_basil::shards::{ClientId, Key, ReplicaId, ShardId};
-use corniche_basil::transaction::{Read, Value, Version};
+use corniche_basil::transaction::{Read, Transaction, Value, Version};
 use corniche_basil_contracts::gateway::{GatewayError, Output};
 use corniche_basil_contracts::{Chain, Gateway, chain, keys};
 use corniche_basil_testing::doubles::{LIES, Liar};
@@ -275,6 +275,31 @@ fn a_token_is_deployed_and_paid_with() {
         (0..WALLETS).map(|owner| network.token_balance(&values, token, 4, wallet(owner).address())).collect();
     assert_eq!(balances.iter().sum::<U256>(), supply);
     assert!(balances[1..].iter().all(|balance| *balance == U256::from(1_000)), "{balances:?}");
+    // Only the deployment contains code. Each replica of the other shard asked the six that have it, once.
+    let creates = |transaction: &Transaction| transaction.writes.iter().any(|write| keys::code_hash(&write.key).is_some());
+    for decided in &network.world.decided {
+        let transaction = &decided.transaction.transaction;
+        assert_eq!(borsh::object_length(transaction).unwrap() > 8_000, creates(transaction));
+        assert!(transaction.reads.iter().all(|read| keys::code_hash(&read.key).is_none()));
+    }
+    assert_eq!(network.world.sent["ask-constant"], 36);
+}
+
+/// A token whose code is on another shard, and nobody but one replica of that shard tells it.
+#[test]
+fn one_replica_with_the_code_is_enough() {
+    let mut network = Network::new(2, 5);
+    let token = network.deploy(0, "erc20", &("Gold", "GLD", U256::from(1_000)).abi_encode_params());
+    network.world.delay = Box::new(|random, from, _, message| {
+        let is_withheld =
+            matches!(message, Message::Constant { .. }) && !matches!(from, Peer::Replica(ReplicaId { member: 4, .. }));
+        (!is_withheld).then(|| 1 + random.below(5))
+    });
+    let pay = transferCall { to: wallet(1).address(), value: U256::from(10) }.abi_encode();
+    let hash = network.send(1, 0, TxKind::Call(token), 0, pay);
+    assert!(network.wait(hash).success);
+    assert_eq!(network.world.sent["ask-constant"], 36);
+    network.check();
 }
 
 /// The pool and its tokens are on different shards. A trade changes all of them, or none.
@@ -383,20 +408,22 @@ fn replicas_execute_the_call_again() {
     let hash = network.submit(1, raw);
     network.wait(hash);
     let honest = network.world.decided[0].transaction.transaction.clone();
-    assert_eq!(chain.check(&honest), Ok(()));
+    let codes = |_: &Key| None;
+    let error = |transaction| chain.check(transaction, &codes).unwrap_err().to_string();
+    assert_eq!(chain.check(&honest, &codes), Ok(()));
     let mut richer = honest.clone();
     let balance = keys::balance_key(wallet(0).address());
     let position = richer.writes.iter().position(|write| write.key == balance).unwrap();
     richer.writes[position].value = values[&balance].clone();
-    assert!(chain.check(&richer).unwrap_err().contains("expected those of the call"));
+    assert!(error(&richer).contains("expected those of the call"));
     let mut fewer = honest.clone();
     fewer.reads.pop();
-    assert!(chain.check(&fewer).unwrap_err().contains("reads"));
+    assert!(error(&fewer).contains("reads"));
     let mut more = honest.clone();
     more.reads.push(Read { key: keys::balance_key(Address::repeat_byte(0xff)), version: Version::GENESIS, value: None });
     more.reads.sort_by(|a, b| a.key.cmp(&b.key));
-    assert!(chain.check(&more).unwrap_err().contains("only those"));
+    assert!(error(&more).contains("only those"));
     let mut other = honest;
     other.call = Bytes::from_static(b"no transaction");
-    assert!(chain.check(&other).is_err());
+    assert!(chain.check(&other, &codes).is_err());
 }

@@ -13,6 +13,7 @@ use crate::state::GatewayState;
 use crate::{Parts, Running, spawn};
 use anyhow::{Context, ensure};
 use corniche_admission::{Pool, PoolConfig};
+use corniche_basil::Refusal;
 use corniche_basil::certificate::Decided;
 use corniche_basil::client::Client;
 use corniche_basil::shards::ClientId;
@@ -24,6 +25,7 @@ use corniche_engine::Committee;
 use corniche_network::Events;
 use corniche_rpc::{ChainEvent, Metrics, RpcServer, ServerParts};
 use corniche_service::{Faucet, NewestBlocks, fresh_seed, now};
+use corniche_state::StateView;
 use corniche_store::Options;
 use corniche_types::{Address, B256, Height, Receipt, TimestampMs};
 use prometheus_client::registry::Registry;
@@ -238,7 +240,13 @@ impl GatewayThread {
     /// Another gateway's transaction, which this one finished.
     fn recovered(&mut self, decided: &Shared<Decided>) -> anyhow::Result<()> {
         self.shared.counts.recovered.inc();
-        let receipt = block::receipt(self.ledger.chain(), decided)?;
+        let state = self.shared.live().state();
+        let receipt = match self.ledger.chain().receipt(&decided.transaction, &|hash| state.code(hash)) {
+            Ok(receipt) => receipt,
+            // Somebody created the contract just now. The block brings both.
+            Err(Refusal::Needs(_)) => return Ok(()),
+            Err(refusal) => return Err(block::fault(decided, &refusal)),
+        };
         let entry = Entry::of(decided, &self.post.members, None, true);
         self.show(chain::hash(&decided.transaction.call), receipt, decided, entry);
         Ok(())

@@ -1,17 +1,19 @@
 //! Votes: MVTSO-Check and the wait for dependencies (§3.3, rules K0 to K8).
 //!
 //! ```text
-//!   Unknown ──▶ Parked (a writer of a read value is unknown) ──┐
-//!      │                                                       ▼
-//!      └──────────────▶ Waiting (prepared; a writer is not decided) ──▶ Voted, for ever
+//!   Unknown ──▶ Parked (a constant, or a writer of a read value, is unknown) ──┐
+//!      │                                                                       ▼
+//!      └──────────────▶ Waiting (prepared; a writer is not decided) ──────▶ Voted, for ever
 //! ```
 //!
 //! A transaction that goes on wakes those that wait for it through a queue, so a chain of them needs no stack.
 
-use super::{Entry, Replica};
+use super::constants::MAX_RECEIVED;
+use super::{Entry, Refusal, Replica};
 use crate::attestation::{Decision, Statement};
 use crate::message::{Conflict, MAX_FETCHED, Message, Peer};
 use crate::record::Record;
+use crate::shards::Key;
 use crate::shared::Shared;
 use crate::transaction::{Read, SignedTransaction, TransactionId};
 use crate::versions::Obstacle;
@@ -30,12 +32,21 @@ pub(super) enum Phase {
     /// Not checked.
     #[default]
     Unknown,
-    /// These writers are unknown, or did not pass the check here and are not decided.
-    Parked { missing: BTreeSet<TransactionId>, fetch_at: TimestampMs, fetches: u32 },
+    /// Something is missing, and others were asked for it.
+    Parked { missing: Missing, fetch_at: TimestampMs, fetches: u32 },
     /// Prepared. These writers of values that it read are not decided.
     Waiting(BTreeSet<TransactionId>),
     /// K0: the vote never changes.
     Voted { vote: Decision, conflict: Option<TransactionId> },
+}
+
+/// A parked transaction waits for one of these.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// These writers are unknown, or did not pass the check here and are not decided.
+    Writers(BTreeSet<TransactionId>),
+    /// Without it, the program cannot run.
+    Constant(Key),
 }
 
 /// State of the version that a transaction read.
@@ -104,15 +115,22 @@ impl Replica {
     }
 
     /// K1 to K6.
-    fn check(&mut self, now: TimestampMs, id: TransactionId, transaction: &Shared<SignedTransaction>) {
+    pub(super) fn check(&mut self, now: TimestampMs, id: TransactionId, transaction: &Shared<SignedTransaction>) {
         let timestamp = transaction.timestamp;
         // One transaction for each timestamp (pitfall 14).
         let is_first = *self.by_timestamp.entry(timestamp).or_insert(id) == id;
-        // A5; A1. K1 is in `learn`.
-        if !is_first || self.is_closed(timestamp) || self.program.check(transaction).is_err() {
+        // A5. K1 is in `learn`.
+        if !is_first || self.is_closed(timestamp) {
             return self.vote(now, id, Decision::Abort, None);
         }
-        self.check_again(now, id, transaction);
+        // A1.
+        let checked = self.program.check(transaction, &|key| self.constant(key));
+        match checked {
+            Ok(()) => self.check_again(now, id, transaction),
+            Err(Refusal::Invalid(_)) => self.vote(now, id, Decision::Abort, None),
+            Err(Refusal::Needs(_)) if self.entry(id).constants >= MAX_RECEIVED => self.vote(now, id, Decision::Abort, None),
+            Err(Refusal::Needs(constant)) => self.park(now, id, Missing::Constant(constant)),
+        }
     }
 
     /// K2 to K6: everything that depends on other transactions.
@@ -137,7 +155,7 @@ impl Replica {
             None => {}
         }
         if !sources.missing.is_empty() {
-            return self.park(now, id, sources.missing);
+            return self.park(now, id, Missing::Writers(sources.missing));
         }
         self.unpark(id);
         self.prepare(id, transaction);
@@ -209,9 +227,10 @@ impl Replica {
     }
 
     /// An unknown writer is fetched: a client may have sent it to a few replicas only (pitfall 4).
-    fn park(&mut self, now: TimestampMs, id: TransactionId, missing: BTreeSet<TransactionId>) {
-        for writer in &missing {
-            self.entry(*writer).dependents.insert(id);
+    fn park(&mut self, now: TimestampMs, id: TransactionId, missing: Missing) {
+        match &missing {
+            Missing::Writers(writers) => writers.iter().for_each(|writer| _ = self.entry(*writer).dependents.insert(id)),
+            Missing::Constant(key) => self.constants.need(key.clone(), id),
         }
         let entry = self.entry(id);
         if let Phase::Parked { missing: known, .. } = &mut entry.phase {
@@ -225,8 +244,11 @@ impl Replica {
     }
 
     pub(super) fn unpark(&mut self, id: TransactionId) {
-        if let Some(Entry { phase: Phase::Parked { fetch_at, .. }, .. }) = self.transactions.get(&id) {
+        if let Some(Entry { phase: Phase::Parked { missing, fetch_at, .. }, .. }) = self.transactions.get(&id) {
             self.parked.remove(&(*fetch_at, id));
+            if let Missing::Constant(key) = missing {
+                self.constants.stop_needing(key, &id);
+            }
         }
     }
 
@@ -235,6 +257,13 @@ impl Replica {
             self.transactions.get(&id)
         else {
             return;
+        };
+        let missing = match missing {
+            Missing::Writers(writers) => writers,
+            Missing::Constant(key) => {
+                let key = key.clone();
+                return self.fetch_constant(&key);
+            }
         };
         let unknown = |writer: &&TransactionId| self.transactions.get(*writer).is_none_or(|entry| entry.transaction.is_none());
         let unknown: Vec<_> = missing.iter().filter(unknown).copied().collect();
@@ -283,7 +312,7 @@ impl Replica {
             let entry = self.entry(id);
             let Some(transaction) = entry.transaction.clone() else { continue };
             match &mut entry.phase {
-                Phase::Parked { missing, .. } => {
+                Phase::Parked { missing: Missing::Writers(missing), .. } => {
                     missing.remove(&writer);
                     if missing.is_empty() {
                         self.check_again(now, id, &transaction);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Checks a history of the tests' program.
 pub fn check(shards: &Shards, decided: &[Shared<Decided>]) -> Result<History, String> {
-    check_from(shards, decided, &BTreeMap::new(), &crate::Mixer)
+    check_from(shards, decided, &crate::genesis(), &crate::Mixer)
 }
 
 /// As [`check`], with another program and values in the genesis.

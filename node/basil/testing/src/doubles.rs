@@ -21,9 +21,9 @@ pub enum Lie {
     VoteAbort,
     /// Votes one way to some, and the other way to others.
     VoteBoth,
-    /// Invents values and versions.
+    /// Invents values, versions and constants.
     InventVersions,
-    /// Replies that no key was ever written, also to a replica that copies the state.
+    /// Replies that no key was ever written, also to a replica that copies the state; and has no constants.
     StaleReads,
     /// Claims another decision, to some.
     LogBoth,
@@ -89,6 +89,10 @@ impl Liar {
                 let prepared = Some(Versioned { version, value: value.clone() });
                 Message::ReadReply { timestamp: *timestamp, key: key.clone(), committed: Committed::Genesis(value), prepared }
             }
+            (Lie::InventVersions, Message::Constant { key, .. }) => {
+                Message::Constant { key: key.clone(), value: Bytes::from_static(b"invented") }
+            }
+            (Lie::StaleReads, Message::Constant { .. }) => return Vec::new(),
             (Lie::StaleReads, Message::ReadReply { timestamp, key, .. }) => Message::ReadReply {
                 timestamp: *timestamp,
                 key: key.clone(),

@@ -13,7 +13,7 @@ use corniche_basil::config::Config;
 use corniche_basil::copy::StateCopy;
 use corniche_basil::message::{Message, Peer};
 use corniche_basil::record::Record;
-use corniche_basil::replica::{Input, Output, Program, Replica, Setup, Ticket};
+use corniche_basil::replica::{Constants, Input, Output, Program, Refusal, Replica, Setup, Ticket};
 use corniche_basil::shards::{ClientId, Key, ReplicaId, ShardId, Shards};
 use corniche_basil::shared::Shared;
 use corniche_basil::transaction::{
@@ -78,23 +78,60 @@ impl Random {
 /// A program whose writes depend on everything that was read: each written value is a hash of the salt and all reads.
 pub struct Mixer;
 
+/// Number of constants in the genesis of tests.
+pub const CONSTANTS: u64 = 8;
+
+/// A constant of [`Mixer`]: its key contains the hash of its value.
+pub fn constant(number: u64) -> (Key, Bytes) {
+    let value = Bytes::from(format!("constant {number}").into_bytes());
+    (constant_key(&value), value)
+}
+
+fn constant_key(value: &[u8]) -> Key {
+    let hash = blake3::hash(value);
+    Key { account: Address::from_slice(&hash.as_bytes()[..20]), item: [CONSTANT, hash.as_bytes()].concat().into() }
+}
+
+/// Beginning of a constant's item.
+const CONSTANT: &[u8] = b"constant ";
+
+fn is_constant(key: &Key) -> bool {
+    key.item.starts_with(CONSTANT)
+}
+
+/// Values in the genesis of tests.
+pub fn genesis() -> BTreeMap<Key, Value> {
+    (0..CONSTANTS).map(constant).map(|(key, value)| (key, Some(value))).collect()
+}
+
+/// The writes of [`Mixer`]: to all keys except constants.
 pub fn mixed(reads: &[Read], keys: &[Key], salt: u64) -> Vec<Write> {
     let values: Vec<_> = reads.iter().map(|read| (&read.key, &read.value)).collect();
     let value = |key: &Key| blake3::hash(&wire::encode(&(key, salt, &values)));
     keys.iter()
+        .filter(|key| !is_constant(key))
         .map(|key| Write { key: key.clone(), value: Some(Bytes::copy_from_slice(&value(key).as_bytes()[..8])) })
         .collect()
 }
 
+/// A call that needs the constants among these keys, and writes to the others.
 pub fn call(keys: &[Key], salt: u64) -> Bytes {
     wire::encode(&(keys.to_vec(), salt)).into()
 }
 
 impl Program for Mixer {
-    fn check(&self, transaction: &Transaction) -> Result<(), String> {
-        let (keys, salt): (Vec<Key>, u64) = wire::decode(&transaction.call).map_err(|error| error.to_string())?;
+    fn check(&self, transaction: &Transaction, constants: &Constants) -> Result<(), Refusal> {
+        let decode = wire::decode(&transaction.call);
+        let (keys, salt): (Vec<Key>, u64) = decode.map_err(|error| Refusal::Invalid(error.to_string()))?;
+        for key in keys.iter().filter(|key| is_constant(key)) {
+            constants(key).ok_or_else(|| Refusal::Needs(key.clone()))?;
+        }
         let expected = mixed(&transaction.reads, &keys, salt);
-        if expected == transaction.writes { Ok(()) } else { Err("other writes".into()) }
+        if expected == transaction.writes { Ok(()) } else { Err(Refusal::Invalid("other writes".into())) }
+    }
+
+    fn is_constant(&self, key: &Key, value: &Bytes) -> bool {
+        *key == constant_key(value)
     }
 }
 
@@ -209,6 +246,8 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Recover(_) => "rp",
         Message::Fetch(_) => "fetch",
         Message::Known(_) => "known",
+        Message::AskConstant(_) => "ask-constant",
+        Message::Constant { .. } => "constant",
         Message::AskClosed { .. } => "ask-closed",
         Message::Closed { .. } => "closed",
         Message::InvokeFallback { .. } => "invoke",
@@ -228,7 +267,7 @@ pub fn exact() -> Config {
 impl World {
     /// Replicas with f = 1 that run [`Mixer`], and clients.
     pub fn new(shards: u16, clients: u8, config: Config, seed: u64) -> Self {
-        Self::with_program(shards, clients, config, seed, Arc::new(Mixer), BTreeMap::new())
+        Self::with_program(shards, clients, config, seed, Arc::new(Mixer), genesis())
     }
 
     /// As [`World::new`], with another program and values in the genesis.

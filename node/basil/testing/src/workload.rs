@@ -1,6 +1,6 @@
 //! Closed-loop clients: read, write, commit, and try again after an abort.
 
-use crate::{Random, World, call, key, mixed};
+use crate::{CONSTANTS, Random, World, call, constant, key, mixed};
 use corniche_basil::attestation::Decision;
 use corniche_basil::client::backoff_ms;
 use corniche_basil::shards::{ClientId, Key};
@@ -67,6 +67,8 @@ pub struct Workload {
     /// A lying client gives up on an attempt after this time.
     patience_ms: u64,
     salt: u64,
+    /// Some transactions need constants, of any shard.
+    pub needs_constants: bool,
 }
 
 impl Workload {
@@ -77,7 +79,15 @@ impl Workload {
             (*id, Driver { stage, reads: vec![], writes: vec![], attempts: 0, started: world.now, left: transactions })
         };
         let drivers = world.clients.keys().map(driver).collect();
-        Self { drivers, shape, random: Random::new(seed), results: Results::default(), patience_ms: 2_000, salt: 0 }
+        Self {
+            drivers,
+            shape,
+            random: Random::new(seed),
+            results: Results::default(),
+            patience_ms: 2_000,
+            salt: 0,
+            needs_constants: false,
+        }
     }
 
     /// Runs until every honest client is done, at most until `now` is `ms` later.
@@ -140,8 +150,13 @@ impl Workload {
                     return;
                 }
                 self.salt += 1;
-                let writes = mixed(&reads, &driver.writes, self.salt);
-                let call = call(&driver.writes, self.salt);
+                let mut keys = driver.writes.clone();
+                if self.needs_constants {
+                    let count = self.random.below(3);
+                    keys.extend((0..count).map(|_| constant(self.random.below(CONSTANTS)).0));
+                }
+                let writes = mixed(&reads, &keys, self.salt);
+                let call = call(&keys, self.salt);
                 let id = world.with_client(client, |client, now| client.commit(now, timestamp, writes, call)).unwrap();
                 driver.stage = Stage::Deciding { id, since: world.now };
             }
