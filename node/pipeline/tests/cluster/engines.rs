@@ -3,9 +3,12 @@
 use crate::common::{bls_key, consensus_key, network_key};
 use corniche_crypto::{CoinDeal, CoinPublicKeys, deal_coin};
 use corniche_engine::{Committee, Engine, Input, Output, Verifier};
+use corniche_mahi_mahi::crypto::ThresholdCoin;
+use corniche_mahi_mahi::{Coin, CoinShare, CoinShares, CoinValue};
 use corniche_pipeline::{CommitteeCoin, EngineFactory, EngineStart};
-use corniche_types::{Bytes, Genesis, TimestampMs, ValidatorIndex, wire};
-use std::{collections::BTreeSet, sync::Arc};
+use corniche_types::{B256, Bytes, Epoch, Genesis, TimestampMs, ValidatorIndex, wire};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 /// Ordering engine.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +19,46 @@ pub enum EngineKind {
 use EngineKind::{Autobahn, MahiMahi};
 
 /// Secrets of a genesis' validators.
-pub struct Secrets(CoinDeal);
+pub struct Secrets {
+    deal: CoinDeal,
+    opened: Arc<Mutex<Opened>>,
+}
+
+/// Verified values of the coin, by epoch, committee and message.
+type Opened = BTreeMap<(Epoch, B256, Vec<u8>), CoinValue>;
+
+/// The coin of all validators of a test. Any shares open the same value, so what one of them verified, the others need not verify again:
+/// that was a third of the time.
+struct SharedCoin {
+    coin: ThresholdCoin,
+    keys: CoinPublicKeys,
+    committee: Committee,
+    opened: Arc<Mutex<Opened>>,
+}
+
+impl Coin for SharedCoin {
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShares)]) -> Option<CoinValue> {
+        let key = (self.committee.epoch(), self.committee.hash(), message.to_vec());
+        let mut opened = self.opened.lock().unwrap();
+        if let Some(known) = opened.get(&key) {
+            let wrapped = |shares: &CoinShares| shares.iter().copied().map(corniche_crypto::CoinShare).collect();
+            let shares: Vec<_> = shares.iter().map(|(author, shares)| (*author, wrapped(shares))).collect();
+            let value = self.keys.combine(self.committee.quorum(), &shares)?.to_bytes();
+            return (value == *known).then_some(value);
+        }
+        let value = self.coin.combine(message, shares)?;
+        opened.insert(key, value);
+        Some(value)
+    }
+
+    fn verify(&self, message: &[u8], value: &CoinValue) -> bool {
+        self.coin.verify(message, value)
+    }
+
+    fn verify_shares(&self, author: ValidatorIndex, message: &[u8], shares: &[CoinShare]) -> bool {
+        self.coin.verify_shares(author, message, shares)
+    }
+}
 
 impl Secrets {
     /// Sets the engine of the genesis, and gives its validators keys. `coin` seeds the leaders that Mahi-Mahi
@@ -32,7 +74,7 @@ impl Secrets {
         let deal = deal_coin(committee.weights(), committee.quorum(), [coin; 32]);
         (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
         corniche_crypto::verify_genesis(genesis).unwrap();
-        Self(deal)
+        Self { deal, opened: Arc::default() }
     }
 }
 
@@ -224,12 +266,18 @@ impl EngineKind {
                 use corniche_mahi_mahi::{Config, MahiMahi, Setup, crypto};
                 let config = Config::from_genesis(genesis).unwrap();
                 // A newcomer has no share of the genesis coin.
-                let share = secrets.0.shares.get(index).cloned();
+                let share = secrets.deal.shares.get(index).cloned();
+                let opened = Arc::clone(&secrets.opened);
                 let genesis_coin = CommitteeCoin { keys: CoinPublicKeys::from_genesis(genesis).unwrap(), share };
                 Box::new(move |EngineStart { committee, epoch, records, has_all_records: unsigned, resume, coin, now }| {
                     let config = Config { genesis_time: epoch.time, ..config.clone() };
                     let CommitteeCoin { keys, share } = coin.unwrap_or_else(|| genesis_coin.clone());
-                    let coin = Arc::new(crypto::ThresholdCoin::new(&committee, keys));
+                    let coin = Arc::new(SharedCoin {
+                        coin: ThresholdCoin::new(&committee, keys.clone()),
+                        keys,
+                        committee: committee.clone(),
+                        opened: Arc::clone(&opened),
+                    });
                     let signer = crypto::ValidatorKeys::new(&committee, consensus_key(index), share).unwrap();
                     let signatures = Arc::new(crypto::CommitteeSignatures::new(&committee).unwrap());
                     let signer = Some(Arc::new(signer) as _);

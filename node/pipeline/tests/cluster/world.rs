@@ -1,7 +1,7 @@
 //! Validators on a virtual network: nodes in memory, messages with latency, and faults of both.
 
 use crate::{
-    common::{CHAIN, Disk, Node, USERS, bls_key, genesis as plain_genesis, node_key, transfer, user_number},
+    common::{CHAIN, Disk, NODES, Node, USERS, bls_key, genesis as plain_genesis, node_key, transfer, user_number},
     engines::{EngineKind, Secrets, greedy, led},
 };
 use corniche_admission::{ROTATION_LEAD_MS, Rotation};
@@ -132,7 +132,7 @@ fn verify(node: &mut Node, verifier: &dyn Verifier, from: ValidatorIndex, epoch:
 }
 
 pub fn number_of(key: &NodeKey) -> usize {
-    (0..16).find(|index| node_key(*index) == *key).unwrap()
+    (0..NODES).find(|index| node_key(*index) == *key).unwrap()
 }
 
 impl Cluster {

@@ -24,7 +24,7 @@ use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -67,8 +67,13 @@ pub fn network_key(index: usize) -> ConsensusKey {
     ConsensusKey::from_seed([200 + index as u8; 32])
 }
 
+/// Maximum number of nodes of a test.
+pub const NODES: usize = 16;
+
 pub fn node_key(index: usize) -> NodeKey {
-    network_key(index).public().0
+    // Tests ask for each message, and a key takes as long as a signature.
+    static KEYS: LazyLock<[NodeKey; NODES]> = LazyLock::new(|| std::array::from_fn(|index| network_key(index).public().0));
+    KEYS[index]
 }
 
 pub fn genesis(validators: usize) -> Genesis {

@@ -1,8 +1,6 @@
 //! Log queries and polling filters.
 
-mod common;
-
-use common::{ECHO, FUNDED, Fixture, log, transfer};
+use crate::common::{ECHO, FUNDED, Fixture, log, transfer};
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;

@@ -1,10 +1,8 @@
 //! Every method responds, in the shape of Ethereum's OpenRPC document.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
-use common::schema::{conforms, matches_pattern};
-use common::{ECHO, FUNDED, Fixture, examples, key, log, transfer};
+use crate::common::schema::{conforms, matches_pattern};
+use crate::common::{ECHO, FUNDED, Fixture, examples, key, log, transfer};
 use corniche_api::{Method, NOT_SERVED};
 use corniche_rpc::RpcConfig;
 use corniche_types::B256;

@@ -1,10 +1,8 @@
 //! `ots_*` methods, in the format of Otterscan's documentation.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
+use crate::common::{ECHO, FUNDED, Fixture, RELAY, Whole, call, log, relayed, transfer};
 use alloy_primitives::{Address, B256, Bytes, TxKind};
-use common::{ECHO, FUNDED, Fixture, RELAY, Whole, call, log, relayed, transfer};
 use corniche_api::Namespaces;
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};

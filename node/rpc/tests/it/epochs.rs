@@ -1,9 +1,7 @@
 //! `corniche_getEpoch`, `corniche_getCommittee`, `corniche_getOffences`, `corniche_getSyncStatus`, and the subscription `epochs`.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
-use common::{Fixture, TestChain, transfer};
+use crate::common::{Fixture, TestChain, transfer};
 use corniche_api::{CommitteeInfo, EpochInfo, Offence, Offences, SyncStatus};
 use corniche_rpc::RpcConfig;
 use corniche_staking::{

@@ -1,9 +1,7 @@
 //! Faucet: amount, recipients, and limits per day.
 
-mod common;
-
+use crate::common::{FUNDED, Fixture, key};
 use alloy_primitives::U256;
-use common::{FUNDED, Fixture, key};
 use corniche_rpc::{FaucetConfig, RpcConfig};
 use serde_json::{Value, json};
 use std::sync::{Arc, atomic::Ordering};

@@ -1,9 +1,7 @@
 //! A lagging validator follows blocks that f + 1 others executed, and no others; they never count as
 //! certified.
 
-mod common;
-
-use common::{Node, bls_key, genesis, large, transfer};
+use crate::common::{Node, bls_key, genesis, large, transfer};
 use corniche_certify::Share;
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, NodeKey, PeerMessage, Request, Response};
 use corniche_types::{B256, Bytes, Certificate, Epoch, Genesis, Height, U256, ValidatorIndex, wire};
@@ -191,7 +189,7 @@ fn full_node_follows_certificates_only() {
 fn unsigned_chain_is_penalised() {
     let (ahead, mut behind) = apart(3);
     let mut other = Node::new(12, &genesis(4), Some(2));
-    (0..3).for_each(|nonce| other.submit(common::transfer_from(&common::user_number(1), nonce, 10)));
+    (0..3).for_each(|nonce| other.submit(crate::common::transfer_from(&crate::common::user_number(1), nonce, 10)));
     [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
     [0, 2].into_iter().for_each(|validator| give(&mut behind, validator, share(&ahead, 3, validator)));
     let (to, request) = asks(&mut behind).expect("it follows");

@@ -1,9 +1,7 @@
 //! The two halves of execution, run separately: the blocks are the same for any distance between them.
 
-mod common;
-
+use crate::common::{CHAIN, genesis, user, vm};
 use alloy_consensus::TxEip1559;
-use common::{CHAIN, genesis, user, vm};
 use corniche_engine::Resume;
 use corniche_executor::{SpeculationLimits, Statistics, serial, verify_ordered};
 use corniche_pipeline::{

@@ -1,8 +1,6 @@
 //! The loop around the pipeline: order of writes and of what depends on them.
 
-mod common;
-
-use common::{Disk, Node, genesis, transfer};
+use crate::common::{Disk, Node, genesis, transfer};
 use corniche_admission::Refusal;
 use corniche_engine::{
     Committee, Engine, Input as EngineInput, Offence, Output as EngineOutput, Recipients, Ticket, TraceEvent, Verified,

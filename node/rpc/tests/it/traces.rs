@@ -1,11 +1,9 @@
 //! `debug_trace*`: traces of re-executed transactions and of calls, in the format of geth's tracers.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
+use crate::common::{AUTHOR, ECHO, FUNDED, Fixture, RELAY, call, fee_address, key, log, relayed, transfer};
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
-use common::{AUTHOR, ECHO, FUNDED, Fixture, RELAY, call, fee_address, key, log, relayed, transfer};
 use corniche_api::Namespaces;
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};

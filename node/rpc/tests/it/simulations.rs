@@ -1,10 +1,8 @@
 //! `eth_simulateV1`: blocks of calls, each on the state after the one before.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
+use crate::common::{COINBASE, ECHO, FUNDED, Fixture, RELAY, relayed, transfer};
 use alloy_primitives::{Address, B256, U256};
-use common::{COINBASE, ECHO, FUNDED, Fixture, RELAY, relayed, transfer};
 use serde_json::{Value, json};
 
 const FRIEND: Address = Address::repeat_byte(0xf1);

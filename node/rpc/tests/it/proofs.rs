@@ -1,10 +1,8 @@
 //! `eth_getProof`: a client with a header can verify values of the state.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
+use crate::common::{ECHO, FUNDED, Fixture, RELAY, call, relayed, transfer};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use common::{ECHO, FUNDED, Fixture, RELAY, call, relayed, transfer};
 use corniche_api::Namespaces;
 use corniche_rpc::RpcConfig;
 use corniche_types::proof::{verify_account, verify_storage};

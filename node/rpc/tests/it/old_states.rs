@@ -1,10 +1,8 @@
 //! States of old blocks on disk: every method that reads states can read them.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
+use crate::common::{ECHO, FUNDED, Fixture, RELAY, Whole, call, relayed};
 use alloy_primitives::{B256, U256};
-use common::{ECHO, FUNDED, Fixture, RELAY, Whole, call, relayed};
 use serde_json::{Value, json};
 
 /// Three blocks that count in the relay's slot 0; only the newest state is in memory.

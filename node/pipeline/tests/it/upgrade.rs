@@ -1,9 +1,7 @@
 //! A chain with the first rules activates later ones at a height, with nodes restarted around it (decision
 //! 0018).
 
-mod common;
-
-use common::{Node, exchange, genesis, transfer};
+use crate::common::{Node, exchange, genesis, transfer};
 use corniche_types::{Block, Genesis, Height, Upgrade, keccak256};
 
 const ACTIVATION: u64 = 4;

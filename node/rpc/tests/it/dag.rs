@@ -1,10 +1,8 @@
 //! `corniche_getDag`, and notifications of DAG growth.
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-mod common;
-
-use common::dag::{batch, decided, digest, sample, vertex};
-use common::{Fixture, WebSocket};
+use crate::common::dag::{batch, decided, digest, sample, vertex};
+use crate::common::{Fixture, WebSocket};
 use corniche_api::{Dag, DagVertex, LeaderSlot, SlotStatus};
 use corniche_engine::TraceEvent;
 use corniche_rpc::RpcConfig;

@@ -1,9 +1,7 @@
 //! A full node follows a validator, forwards its users' transactions, refuses invalid data, and halts on
 //! divergence.
 
-mod common;
-
-use common::{Node, exchange, first_rules, genesis, transfer};
+use crate::common::{Node, exchange, first_rules, genesis, transfer};
 use corniche_pipeline::{BlockSource, FollowedBlock, Input, NodeKey, Part, PeerMessage, Request, Response};
 use corniche_types::{B256, Bytes, EncodedHeader, Genesis, Height, TimestampMs, U256, ValidatorIndex, wire};
 

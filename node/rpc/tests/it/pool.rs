@@ -1,9 +1,7 @@
 //! Contents of the pool, and requests that wait for receipts.
 
-mod common;
-
+use crate::common::{FUNDED, Fixture, transfer};
 use alloy_primitives::keccak256;
-use common::{FUNDED, Fixture, transfer};
 use corniche_api::{ErrorCode, RpcError};
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};

@@ -1,13 +1,11 @@
 //! Limits: nothing is signed before it is durable; execution stays near certification; transactions that
 //! cannot execute yet return to the pool of the validator that proposed them.
 
-mod common;
-
-use borsh::BorshDeserialize;
-use common::{
+use crate::common::{
     Node, RECENT_STATES, add_stake, consensus_key, first_rules, genesis, notice_author, transfer, transfer_for, transfer_from,
     user_number, whole_block,
 };
+use borsh::BorshDeserialize;
 use corniche_engine::Verified;
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, BlockPlan, Input, MAX_FORWARDED_TRANSACTIONS, PeerMessage};
 use corniche_staking::{MAX_BATCH_NOTICES, NoticeKind, StateSlots};
@@ -32,7 +30,7 @@ fn header_is_signed_only_after_append() {
     node.submit(transfer(0));
     assert_eq!(node.waiting_appends.len(), 1, "executed and handed to the disk");
     assert_eq!(shares(&node), 0);
-    assert_eq!(node.pipeline.pending_nonce(&common::user().address()), 1);
+    assert_eq!(node.pipeline.pending_nonce(&crate::common::user().address()), 1);
     assert!(node.pipeline.pool().get(&transfer(0).hash()).is_some(), "still pending for users");
     node.finish_appends();
     assert_eq!(shares(&node), 1);
@@ -93,7 +91,8 @@ fn recent_states_stay_readable() {
     }
     let head = node.disk.blocks.len() as u64;
     assert!(head > RECENT_STATES + 1);
-    let sent = |height| node.state.at(Height(height)).map(|state| state.account(&common::user().address()).unwrap().nonce);
+    let sent =
+        |height| node.state.at(Height(height)).map(|state| state.account(&crate::common::user().address()).unwrap().nonce);
     let newest = sent(head).unwrap();
     for below in 0..=RECENT_STATES {
         assert_eq!(sent(head - below), Some(newest - below), "{below} below the newest");

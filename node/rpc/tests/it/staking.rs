@@ -1,10 +1,8 @@
 //! `corniche_getStaking`.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
+use crate::common::{FUNDED, Fixture, TestChain, staking_parameters};
 use alloy_primitives::{B256, FixedBytes, U256, hex, keccak256};
-use common::{FUNDED, Fixture, TestChain, staking_parameters};
 use corniche_api::{EpochPhase, Staking};
 use corniche_rpc::RpcConfig;
 use corniche_staking::{

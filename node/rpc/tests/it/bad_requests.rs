@@ -1,11 +1,9 @@
 //! Forty bad requests, with code, message and data of each error. Clients match these texts.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
+use crate::common::{CHAIN_ID, ECHO, FUNDED, Fixture, key, log, transfer};
 use alloy_consensus::TxLegacy;
 use alloy_primitives::{Bytes, TxKind, U256, keccak256};
-use common::{CHAIN_ID, ECHO, FUNDED, Fixture, key, log, transfer};
 use corniche_api::Reason;
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};

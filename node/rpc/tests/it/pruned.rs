@@ -1,10 +1,8 @@
 //! A node without old blocks: methods that name one of them respond with an error, never as if the block did not exist or were empty.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
+use crate::common::{ECHO, FUNDED, Fixture, RELAY, call, log, relayed, transfer};
 use alloy_primitives::{B256, U64};
-use common::{ECHO, FUNDED, Fixture, RELAY, call, log, relayed, transfer};
 use serde_json::{Value, json};
 
 const HEAD: u64 = 120;

@@ -1,9 +1,7 @@
 //! Shares of one address. Clients use different loopback addresses, which are limited here.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
-use common::{ECHO, FUNDED, Fixture, transfer};
+use crate::common::{ECHO, FUNDED, Fixture, transfer};
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;

@@ -1,8 +1,6 @@
 //! Subscriptions and limits of WebSockets.
 
-mod common;
-
-use common::{ECHO, FUNDED, Fixture, call, log, transfer};
+use crate::common::{ECHO, FUNDED, Fixture, call, log, transfer};
 use corniche_rpc::{RpcConfig, SyncProgress};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;

@@ -1,9 +1,7 @@
 //! JSON-RPC and HTTP framing: refusals and their metrics.
 
-mod common;
-
+use crate::common::{Fixture, transfer};
 use alloy_primitives::keccak256;
-use common::{Fixture, transfer};
 use corniche_api::{Method, Reason};
 use corniche_rpc::{Backend as _, ChainEvent, RpcConfig};
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! Behaviours on which wallets and tools depend, one test each.
 
-mod common;
-
-use common::{ECHO, FUNDED, Fixture, log, transfer};
+use crate::common::{ECHO, FUNDED, Fixture, log, transfer};
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
 

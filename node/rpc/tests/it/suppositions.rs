@@ -1,12 +1,10 @@
 //! Calls with block overrides, and access lists.
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
-mod common;
-
+use crate::common::{COINBASE, ECHO, FUNDED, Fixture, RELAY, call, key, relayed};
 use alloy_consensus::TxEip1559;
 use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
-use common::{COINBASE, ECHO, FUNDED, Fixture, RELAY, call, key, relayed};
 use corniche_rpc::RpcConfig;
 use corniche_types::STAKING_ADDRESS;
 use serde_json::{Value, json};
