@@ -14,6 +14,9 @@ CONTRACTS_TARGET_DIR := $(TARGET_DIR)/contracts
 CONTRACTS_WASM_DIR := $(CONTRACTS_TARGET_DIR)/$(WASM_TARGET)/release
 CORNICHE_BIN := $(TARGET_DIR)/debug/corniche
 TESTNET_DIR ?= .testnet
+# Selects the features that libraries have in tests, so that no other command compiles them a second time: those of the whole
+# workspace and, because of the example, of development dependencies.
+TEST_FEATURES := --workspace --example transfer
 
 export CORNICHE_BIN CONTRACTS_WASM_DIR
 
@@ -36,8 +39,7 @@ testnet-down: build ## Stop the validators
 
 .PHONY: build
 build: tools ## Build the node: one binary, `corniche`
-	# With the features of the whole workspace, so that tests reuse these builds.
-	$(CARGO) build --locked --workspace --bin corniche
+	$(CARGO) build --locked $(TEST_FEATURES) --bin corniche
 	@echo "built $(CORNICHE_BIN)" >&2
 
 .PHONY: contracts generations
@@ -106,14 +108,13 @@ engines-wasm: tools ## Build the ordering engines, and Basil, for wasm32
 hardware: tools node-tools ## Test the sequencer's XDP program in this kernel and in a network, as root, and its P4 program
 	CORNICHE_FORBID_SKIPS=0 $(CARGO) test --locked --workspace --features corniche/xdp --test kernel
 	node/aom/p4/run.py
-	$(CARGO) build --locked --workspace --bin corniche --features corniche/xdp
+	$(CARGO) build --locked $(TEST_FEATURES) --bin corniche --features corniche/xdp
 	cd testnet/js && npm ci --no-audit --no-fund
 	cd testnet/e2e && npm ci --no-audit --no-fund && ENGINE=neobft SEQUENCER=xdp node --test tests/sequencer.test.js
 
 .PHONY: e2e
 e2e: build contracts node-tools postgres promtool ## Test real processes with a wallet library and the Rust client's examples
-	# With the workspace's features, so that the builds of the tests are reused.
-	$(CARGO) build --locked --workspace --bin corniche-equivocate --example transfer --example deploy --example verify
+	$(CARGO) build --locked $(TEST_FEATURES) --bin corniche-equivocate --example deploy --example verify
 	cd testnet/js && npm ci --no-audit --no-fund
 	cd testnet/e2e && npm ci --no-audit --no-fund && npm test
 
@@ -166,9 +167,8 @@ bench-core: tools ## Measure the cost of ordering, all engines in one table; ARG
 hostile: build ## Attack four real processes under load and check p99, memory, recovery; ARGS="--validators 7", ARGS="--list"
 	$(CARGO) run --locked -p corniche-hostile -- $(ARGS)
 
-# Built with the workspace's features, so that the builds of the tests are reused.
 hostile-smoke: build ## Send a few messages of each attack, then a transfer; without time limits
-	$(CARGO) build --locked --workspace --bin corniche-hostile
+	$(CARGO) build --locked $(TEST_FEATURES) --bin corniche-hostile
 	$(TARGET_DIR)/debug/corniche-hostile --smoke $(ARGS)
 
 # A separate target directory, because libFuzzer's instrumentation is in every crate.
