@@ -63,8 +63,10 @@ pub fn check(
             }
         }
         // Constants are not among the reads, but transactions before it wrote them.
-        let constant = |key: &Key| newest.get(key).map_or_else(|| genesis.get(key)?.clone(), |(_, value)| (*value).clone());
-        program.check(transaction, &constant).map_err(|error| format!("transaction {id} is committed: {error}"))?;
+        let value = |key: &Key| newest.get(key).map_or_else(|| genesis.get(key)?.clone(), |(_, value)| (*value).clone());
+        let constants = program.constants(transaction).into_iter().filter_map(|key| value(&key).map(|value| (key, value)));
+        let checked = program.check(transaction, &constants.collect());
+        checked.map_err(|error| format!("transaction {id} is committed: {error}"))?;
         let version = Version { timestamp: *timestamp, writer: *id };
         for write in &transaction.writes {
             newest.insert(&write.key, (version, &write.value));

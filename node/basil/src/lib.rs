@@ -42,4 +42,4 @@ pub mod verify;
 pub mod versions;
 pub mod views;
 
-pub use replica::{Constants, MAX_CONSTANTS, Program, Refusal};
+pub use replica::{MAX_CONSTANTS, Program};

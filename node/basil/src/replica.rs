@@ -38,30 +38,23 @@ use std::sync::Arc;
 /// The semantics of transactions (A1). Without it a client could write anything.
 pub trait Program: Send + Sync {
     /// Runs the call over the values that the transaction claims to have read, and compares the writes. A pure function:
-    /// all correct replicas get the same result. It may also look up constants, which are not among the reads.
+    /// all correct replicas get the same result. `constants` has those of [`Self::constants`].
     ///
     /// # Errors
-    /// The call is not valid, reads another key, or writes other values; or a constant is missing.
-    fn check(&self, transaction: &Transaction, constants: &Constants) -> Result<(), Refusal>;
+    /// The call is not valid, reads another key, or writes other values.
+    fn check(&self, transaction: &Transaction, constants: &BTreeMap<Key, Bytes>) -> Result<(), String>;
 
-    /// True if `key` is a constant, and this is the only value that it can have.
+    /// Constants that the run needs: keys that can have one value only, as code by its hash. They are not among the reads.
+    fn constants(&self, transaction: &Transaction) -> BTreeSet<Key> {
+        let _ = transaction;
+        BTreeSet::new()
+    }
+
+    /// True if `key` is a constant, and this is its value.
     fn is_constant(&self, key: &Key, value: &Bytes) -> bool {
         let _ = (key, value);
         false
     }
-}
-
-/// Looks a constant up: the value of a key that can have one value only, as code by its hash. `None` if it is not known here.
-pub type Constants<'a> = dyn Fn(&Key) -> Option<Bytes> + Sync + 'a;
-
-/// Why a program does not accept a transaction.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    #[error("{0}")]
-    Invalid(String),
-    /// The result depends on this constant.
-    #[error("constant {} at {}: expected it to be known", .0.item, .0.account)]
-    Needs(Key),
 }
 
 /// Number of undecided transactions that an audit asks about.
@@ -155,8 +148,6 @@ struct Entry {
     introducer: Option<Peer>,
     /// Number of undecided transactions in a row that end with this one.
     depth: u16,
-    /// Number of constants that others sent for it.
-    constants: usize,
     phase: Phase,
     decided: Option<Shared<Decided>>,
     fallback: fallback::State,
@@ -252,7 +243,7 @@ impl Replica {
             match entry.phase {
                 Phase::Waiting(_) => records.push(Record::Prepared(transaction.clone())),
                 Phase::Voted { vote, .. } => records.push(Record::Voted { transaction: transaction.clone(), vote }),
-                Phase::Unknown | Phase::Parked { .. } => {}
+                Phase::Unknown | Phase::Gathering { .. } | Phase::Parked { .. } => {}
             }
             records.extend(entry.fallback.record(transaction));
         }

@@ -6,7 +6,7 @@ use crate::certificate::{Decided, check_elections, check_transaction, check_view
 use crate::closed::{MAX_LISTED, list_hash};
 use crate::message::{Committed, Conflict, MAX_FETCHED, MAX_STATE_TRANSACTIONS, Message, Peer};
 use crate::shards::{ClientId, Key, MAX_ITEM_BYTES, ReplicaId, ShardId, Shards, number_of};
-use crate::transaction::TransactionId;
+use crate::transaction::{MAX_VALUE_BYTES, TransactionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -122,9 +122,10 @@ fn check(from: Peer, message: &Message, checker: &mut Checker) -> Result<BTreeMa
             ensure(ids.len() <= MAX_FETCHED, || format!("fetch: expected at most {MAX_FETCHED} transactions"))?
         }
         Message::AskConstant(key) => check_key(key)?,
-        Message::Constant { key, .. } => {
+        Message::Constant { key, value } => {
             from_replica(from)?;
             check_key(key)?;
+            ensure(value.len() <= MAX_VALUE_BYTES, || format!("constant: expected at most {MAX_VALUE_BYTES} bytes"))?;
         }
         Message::State { below_us, after, transactions, .. } => {
             from_replica(from)?;

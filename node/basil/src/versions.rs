@@ -246,13 +246,13 @@ impl Versions {
         (written.writer == version.writer).then_some(&written.value)
     }
 
-    /// Number of keys with something in them.
     /// A value of the key, committed or prepared.
     pub fn any_value(&self, key: &Key) -> Option<&Bytes> {
         let item = self.keys.get(key)?;
         item.writes.values().find_map(|written| written.value.as_ref()).or(item.genesis.as_ref())
     }
 
+    /// Number of keys with something in them.
     pub fn count(&self) -> usize {
         self.keys.len()
     }

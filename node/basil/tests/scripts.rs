@@ -15,7 +15,6 @@ use corniche_basil::transaction::{Read, SignedTransaction, Timestamp, Transactio
 use corniche_basil::verify::{PeerFault, Verifier, leader};
 use corniche_basil_testing::{CONSTANTS, Keys, Mixer, START, Secret, World, client_id, constant, exact, unwritten};
 use corniche_types::{B256, Bytes, TimestampMs};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const ALICE: u8 = 0;
@@ -369,7 +368,7 @@ fn waits_for_a_constant() -> (Script, TransactionId, Key, Bytes) {
     let asked = |(to, message): &&(Peer, Arc<Message>)| {
         matches!(to, Peer::Replica(replica) if replica.shard == ShardId(1)) && **message == Message::AskConstant(key.clone())
     };
-    assert_eq!(script.sent.iter().filter(asked).count(), 6);
+    assert_eq!(script.sent.iter().filter(asked).count(), 2);
     (script, id, key, value)
 }
 
@@ -384,8 +383,14 @@ fn a_vote_waits_for_constants() {
     let from_client = Message::Constant { key: key.clone(), value: value.clone() };
     assert!(script.try_send(Peer::Client(client_id(ALICE)), from_client).is_err());
     let waiting = script.replica.footprint();
+    // Another transaction that needs it asks nobody.
+    script.sent.clear();
+    let keys = script.keys(3);
+    let (same, transaction) = script.forge(BOB, T + 3, vec![], &[keys[2..].to_vec(), vec![key.clone()]].concat(), 3);
+    script.prepare(&transaction);
+    assert_eq!(script.sent, []);
     script.send(owner, Message::Constant { key: key.clone(), value: value.clone() });
-    assert_eq!(script.votes(id), [Commit]);
+    assert_eq!((script.votes(id), script.votes(same)), (vec![Commit], vec![Commit]));
     // Another question needs no message, and nobody can fill the memory with constants that are not needed.
     let (second, transaction) = script.forge(BOB, T + 2, vec![], &[script.keys(2).split_off(1), vec![key.clone()]].concat(), 2);
     script.prepare(&transaction);
@@ -405,35 +410,36 @@ fn a_constant_that_nobody_has_aborts_its_transaction_at_last() {
     let (mut script, id, ..) = waits_for_a_constant();
     let waiting = script.replica.footprint();
     script.wait(1_000);
-    assert!(script.sent.len() > 6, "it asks again");
+    assert!(script.sent.len() > 6, "it asks again, and everybody");
     assert_eq!(script.votes(id), []);
     script.wait(60_000);
     assert_eq!(script.votes(id), [Abort]);
     assert_eq!(script.replica.footprint(), waiting - 1, "it does not wait for the constant any more");
 }
 
-/// A replica keeps some constants only. A transaction that needs more of them at once must not make it ask for ever.
+/// One peer cannot make a replica ask for any number of constants.
 #[test]
-fn a_transaction_gets_a_bounded_number_of_constants() {
+fn questions_for_constants_are_bounded() {
     let (mut script, ..) = waits_for_a_constant();
-    script.sent.clear();
-    let all: BTreeMap<Key, Bytes> = (CONSTANTS..).map(constant).take(2_000).collect();
-    let is_other = |key: &&Key| script.world.shards.shard_of(key) != SHARD;
-    let needed = all.keys().filter(is_other).take(700).cloned().collect();
-    let (id, transaction) = script.forge(BOB, T + 2, vec![], &[script.keys(1), needed].concat(), 2);
-    script.prepare(&transaction);
-    let mut received = 0;
-    while script.votes(id).is_empty() {
-        let asked = script.sent.iter().rev().find_map(|(_, message)| match &**message {
-            Message::AskConstant(key) => Some(key.clone()),
-            _ => None,
-        });
-        let key = asked.unwrap();
-        let value = all[&key].clone();
-        script.send(Peer::Replica(ReplicaId { shard: ShardId(1), member: 0 }), Message::Constant { key, value });
-        received += 1;
+    let is_other = |key: &Key| script.world.shards.shard_of(key) != SHARD;
+    let mut unknown = (CONSTANTS..).map(|number| constant(number).0).filter(is_other).take(6 * MAX_CONSTANTS);
+    let mut needing = |count: usize| unknown.by_ref().take(count).collect::<Vec<_>>();
+    let (most, too_many) = (needing(MAX_CONSTANTS), needing(MAX_CONSTANTS + 1));
+    let others: Vec<_> = (0..4).map(|_| needing(MAX_CONSTANTS)).collect();
+    let mut prepare = |client, time_us, keys: Vec<Key>| {
+        let (id, transaction) = script.forge(client, time_us, vec![], &[script.keys(1), keys].concat(), time_us);
+        script.prepare(&transaction);
+        script.votes(id)
+    };
+    assert_eq!(prepare(BOB, T + 2, too_many), [Abort]);
+    assert_eq!(prepare(BOB, T + 3, most.clone()), []);
+    for (number, keys) in (4..).zip(&others[..3]) {
+        assert_eq!(prepare(BOB, T + number, keys.clone()), []);
     }
-    assert_eq!((script.votes(id), received), (vec![Abort], 2 * MAX_CONSTANTS));
+    // It has asked for 256.
+    assert_eq!(prepare(BOB, T + 7, others[3].clone()), [Abort]);
+    assert_eq!(prepare(BOB, T + 8, most), [], "it asked for these already");
+    assert_eq!(prepare(ALICE, T + 9, others[3].clone()), []);
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Execution of a wallet's transaction over values that were read, the same at gateways and replicas.
 
-use crate::claims::{Claims, Codes, Stop};
+use crate::claims::{Claims, Codes};
 use crate::keys;
 use corniche_basil::shards::Key;
 use corniche_basil::transaction::{Timestamp, Transaction, Value, Write};
-use corniche_basil::{Constants, MAX_CONSTANTS, Program, Refusal};
+use corniche_basil::{MAX_CONSTANTS, Program};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Changes, StateView};
+use corniche_types::intrinsic::MAX_INIT_CODE_BYTES;
 use corniche_types::{Address, B256, Bytes, ProtocolRules, Receipt, SkipReason, Transaction as Signed, keccak256};
 use corniche_vm::{BlockEnv, NotExecuted, Vm};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules of one chain. All gateways and replicas have the same.
 #[derive(Clone)]
@@ -38,10 +39,8 @@ pub struct Ran {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
     Done(Box<Ran>),
-    /// It reads this key, or this code.
+    /// It reads this key.
     Needs(Key),
-    /// It uses more than [`MAX_CONSTANTS`] contracts.
-    TooManyCodes,
     /// It is not valid in this state.
     Invalid(SkipReason),
     /// No state has these values together: a claim is false.
@@ -78,7 +77,7 @@ impl Chain {
         }
     }
 
-    /// Runs a transaction over the values read so far, and code by its hash. The fee of a fixed base fee is burned; a tip goes to nobody, because an
+    /// Runs a transaction over the values read so far, with the code of the contracts that they name. The fee of a fixed base fee is burned; a tip goes to nobody, because an
     /// account that every transaction pays would make all of them conflict.
     ///
     /// Also returns the number of values that the run read.
@@ -98,9 +97,8 @@ impl Chain {
             changes.merge(additions.resolve(&view));
             (executed.receipt, changes)
         });
-        let run = match (view.stop().cloned(), result) {
-            (Some(Stop::Missing(key)), _) => Run::Needs(key),
-            (Some(Stop::TooManyCodes), _) => Run::TooManyCodes,
+        let run = match (view.missing().cloned(), result) {
+            (Some(key), _) => Run::Needs(key),
             (None, Ok((receipt, changes))) => Run::Done(Box::new(Ran { writes: writes(&changes, values), receipt })),
             (None, Err(NotExecuted::Skipped(reason))) => Run::Invalid(reason),
             (None, Err(NotExecuted::Interrupted)) => unreachable!("only a missing value interrupts"),
@@ -118,37 +116,60 @@ fn writes(changes: &Changes, values: &BTreeMap<Key, Value>) -> Vec<Write> {
 }
 
 impl Chain {
+    /// Hashes of the code of all contracts that a proposed transaction reads. The code is not in it, and everybody must have it.
+    pub fn codes(transaction: &Transaction) -> BTreeSet<B256> {
+        keys::codes(transaction.reads.iter().map(|read| (&read.key, &read.value)))
+    }
+
     /// Receipt of a proposed transaction. A1: the writes must be those of the wallet's transaction over the claimed reads, and it must read
-    /// all of these. An additional read would protect a key from others' writes (K4). `codes` has code by its hash, which is not among the reads.
+    /// all of these. An additional read would protect a key from others' writes (K4). `codes` has all of [`Self::codes`].
     ///
     /// # Errors
-    /// The first rule that is broken, or the code that is missing.
-    pub fn receipt(&self, transaction: &Transaction, codes: &Codes) -> Result<Receipt, Refusal> {
-        let invalid = |error: String| Err(Refusal::Invalid(error));
-        let wallet = self.decode(&transaction.call).map_err(Refusal::Invalid)?;
+    /// The first rule that is broken.
+    pub fn receipt(&self, transaction: &Transaction, codes: &Codes) -> Result<Receipt, String> {
+        let needed = Self::codes(transaction);
+        if needed.len() > MAX_CONSTANTS {
+            return Err(format!("call: expected at most {MAX_CONSTANTS} contracts"));
+        }
+        if let Some(missing) = needed.iter().find(|hash| !codes.contains_key(*hash)) {
+            return Err(format!("code {missing}: expected it to be known"));
+        }
+        let wallet = self.decode(&transaction.call)?;
         let values: BTreeMap<_, _> = transaction.reads.iter().map(|read| (read.key.clone(), read.value.clone())).collect();
         let (run, read) = self.run(transaction.timestamp, &wallet, &values, codes);
         match run {
-            Run::Done(_) if read < values.len() => invalid("reads: expected only those of the call".into()),
+            Run::Done(_) if read < values.len() => Err("reads: expected only those of the call".into()),
             Run::Done(ran) if ran.writes == transaction.writes => Ok(ran.receipt),
-            Run::Done(_) => invalid("writes: expected those of the call".into()),
-            Run::Needs(key) if keys::code_hash(&key).is_some() => Err(Refusal::Needs(key)),
-            Run::TooManyCodes => invalid(format!("call: expected at most {MAX_CONSTANTS} contracts")),
-            Run::Needs(key) => invalid(format!("reads: expected one of {}", key.account)),
-            Run::Impossible(fault) => invalid(format!("reads: {fault}")),
-            Run::Invalid(reason) => invalid(format!("call: not valid over these reads ({reason:?})")),
+            Run::Done(_) => Err("writes: expected those of the call".into()),
+            Run::Needs(key) => Err(format!("reads: expected one of {}", key.account)),
+            Run::Impossible(fault) => Err(format!("reads: {fault}")),
+            Run::Invalid(reason) => Err(format!("call: not valid over these reads ({reason:?})")),
         }
+    }
+
+    /// As [`Self::receipt`], with the code in a state. `None` if the code of a contract is not there.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn receipt_in(&self, state: &dyn StateView, transaction: &Transaction) -> Result<Option<Receipt>, String> {
+        let codes = Self::codes(transaction).into_iter().map(|hash| Some((hash, state.code(&hash)?)));
+        codes.collect::<Option<_>>().map(|codes| self.receipt(transaction, &codes)).transpose()
     }
 }
 
 impl Program for Chain {
-    fn check(&self, transaction: &Transaction, constants: &Constants) -> Result<(), Refusal> {
-        self.receipt(transaction, &|hash| constants(&keys::code_key(hash))).map(drop)
+    fn check(&self, transaction: &Transaction, constants: &BTreeMap<Key, Bytes>) -> Result<(), String> {
+        let code = |(key, code): (&Key, &Bytes)| Some((keys::code_hash(key)?, code.clone()));
+        self.receipt(transaction, &constants.iter().filter_map(code).collect()).map(drop)
     }
 
     /// Code by its hash.
+    fn constants(&self, transaction: &Transaction) -> BTreeSet<Key> {
+        Self::codes(transaction).iter().map(keys::code_key).collect()
+    }
+
     fn is_constant(&self, key: &Key, value: &Bytes) -> bool {
-        keys::code_hash(key).is_some_and(|hash| keccak256(value) == hash)
+        value.len() <= MAX_INIT_CODE_BYTES && keys::code_hash(key).is_some_and(|hash| keccak256(value) == hash)
     }
 }
 
@@ -159,7 +180,7 @@ pub fn genesis(changes: &Changes) -> BTreeMap<Key, Value> {
 
 /// The account of a map of values, for tests and queries.
 pub fn account(values: &BTreeMap<Key, Value>, address: &Address) -> Option<corniche_types::Account> {
-    Claims::new(values, &|_| Some(Bytes::new())).account(address)
+    Claims::new(values, &Codes::new()).account(address)
 }
 
 /// Hash of a wallet's transaction.

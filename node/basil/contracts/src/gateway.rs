@@ -274,6 +274,7 @@ impl Gateway {
     fn start(&mut self, now: TimestampMs, hash: B256) {
         let Some(pending) = self.pending.get_mut(&hash) else { return };
         pending.values.clear();
+        pending.codes.clear();
         pending.attempts += 1;
         let timestamp = self.client.begin(now);
         self.executing.insert(timestamp, hash);
@@ -299,8 +300,20 @@ impl Gateway {
         if self.client.is_reading(timestamp) || self.client.read_count(timestamp) > pending.values.len() {
             return;
         }
-        let codes = |hash: &B256| pending.codes.get(hash).cloned();
-        let (run, read) = self.chain.run(timestamp, &pending.transaction, &pending.values, &codes);
+        let names = keys::codes(pending.values.iter());
+        if names.len() > MAX_CONSTANTS {
+            return self.give_up(timestamp, hash, GatewayError::TooManyContracts);
+        }
+        for name in names.into_iter().filter(|name| !pending.codes.contains_key(name)).collect::<Vec<_>>() {
+            match self.codes.get(&name) {
+                Some(code) => _ = pending.codes.insert(name, code.clone()),
+                None => self.client.read(now, timestamp, keys::code_key(&name)),
+            }
+        }
+        if self.client.is_reading(timestamp) {
+            return;
+        }
+        let (run, read) = self.chain.run(timestamp, &pending.transaction, &pending.values, &pending.codes);
         match run {
             // Replicas accept only values that the run reads.
             Run::Done(_) if read < pending.values.len() => {
@@ -309,15 +322,8 @@ impl Gateway {
                 self.client.abandon(timestamp);
                 self.start(now, hash);
             }
-            Run::TooManyCodes => self.give_up(timestamp, hash, GatewayError::TooManyContracts),
             Run::Needs(_) if pending.values.len() >= MAX_KEYS => self.give_up(timestamp, hash, GatewayError::TooLarge),
-            Run::Needs(key) => match keys::code_hash(&key).and_then(|name| Some((name, self.codes.get(&name)?.clone()))) {
-                Some((name, code)) => {
-                    pending.codes.insert(name, code);
-                    self.run(now, timestamp, hash);
-                }
-                None => self.client.read(now, timestamp, key),
-            },
+            Run::Needs(key) => self.client.read(now, timestamp, key),
             Run::Impossible(fault) => self.give_up(timestamp, hash, GatewayError::Impossible(fault)),
             Run::Invalid(SkipReason::NonceTooHigh) => self.later(now, timestamp, hash, SkipReason::NonceTooHigh),
             // Another gateway may have proposed this transaction, and stopped.
@@ -329,6 +335,7 @@ impl Gateway {
             Run::Invalid(reason) => self.give_up(timestamp, hash, GatewayError::Invalid(reason)),
             Run::Done(ran) => {
                 pending.receipt = Some(ran.receipt);
+                pending.codes.clear();
                 let call = pending.raw.clone();
                 self.executing.remove(&timestamp);
                 match self.client.commit(now, timestamp, ran.writes, call) {
@@ -387,8 +394,11 @@ impl Gateway {
                         // Replicas look code up by its hash.
                         self.client.leave_out(timestamp, &key);
                         let Some(code) = value.filter(|code| keccak256(code) == name) else {
+                            // Replicas that the deployment did not reach yet, or liars, answered first.
+                            self.executing.remove(&timestamp);
+                            self.client.abandon(timestamp);
                             let text = format!("code {name} is not where its hash says");
-                            self.give_up(timestamp, hash, GatewayError::Impossible(text));
+                            self.retry(now, hash, GatewayError::Impossible(text));
                             continue;
                         };
                         self.codes.put(name, code.clone());
@@ -420,6 +430,12 @@ impl Gateway {
         if decided.decision() == Decision::Abort {
             return self.retry(now, hash, GatewayError::Conflicts);
         }
+        // A call of a new contract often follows.
+        for write in &decided.transaction.writes {
+            if let (Some(name), Some(code)) = (keys::code_hash(&write.key), &write.value) {
+                self.codes.put(name, code.clone());
+            }
+        }
         let Some(Pending { receipt: Some(receipt), attempts, .. }) = self.take(&hash) else { return };
         let (attempts, recovered) = (Some(attempts), false);
         self.outputs.push_back(Output::Committed { hash, receipt: Box::new(receipt), decided, attempts, recovered });
@@ -434,10 +450,11 @@ impl Gateway {
         if !self.pending.contains_key(&hash) {
             return self.outputs.extend(took_part.then_some(Output::Recovered(decided)));
         }
-        // Without its code, its block brings the receipt.
-        let codes = |hash: &B256| self.codes.peek(hash).cloned();
-        let Ok(receipt) = self.chain.receipt(&decided.transaction, &codes) else { return };
+        let codes = Chain::codes(&decided.transaction).into_iter().map(|name| Some((name, self.codes.peek(&name)?.clone())));
+        let receipt = codes.collect::<Option<_>>().map(|codes| self.chain.receipt(&decided.transaction, &codes));
         self.take(&hash);
+        // The service has the state, which contains the code.
+        let Some(Ok(receipt)) = receipt else { return self.outputs.push_back(Output::Recovered(decided)) };
         let (receipt, attempts) = (Box::new(receipt), None);
         self.outputs.push_back(Output::Committed { hash, receipt, decided, attempts, recovered: took_part });
     }

@@ -5,7 +5,7 @@ use corniche_basil::shards::Key;
 use corniche_basil::transaction::{Value, Write};
 use corniche_state::{AccountCode, Changes, StateView};
 use corniche_types::{Account, Address, B256, Bytes, KECCAK_EMPTY, U256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Nonce and balance.
 const BALANCE: &[u8] = b"b";
@@ -72,6 +72,12 @@ pub fn account(balance: &Value, code_name: &Value) -> Option<Account> {
     let AccountCode { hash, abi_version, gas_version } = code(code_name);
     let account = Account { nonce, balance, code_hash: hash, abi_version, gas_version };
     (!account.is_empty()).then_some(account)
+}
+
+/// Hashes of the code that code names among these values name.
+pub fn codes<'a>(values: impl Iterator<Item = (&'a Key, &'a Value)>) -> BTreeSet<B256> {
+    let names = values.filter(|(key, _)| *key.item == *CODE_NAME).map(|(_, value)| code(value));
+    names.filter(AccountCode::is_contract).map(|name| name.hash).collect()
 }
 
 /// The code name; that of an account without code if there is none.

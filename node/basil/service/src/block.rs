@@ -1,7 +1,7 @@
 //! Makes blocks. Everything in one follows from its transactions and the block before it, so all gateways make the same blocks.
 
 use crate::members::Members;
-use corniche_basil::Refusal;
+use anyhow::Context;
 use corniche_basil::certificate::Decided;
 use corniche_basil::message::Peer;
 use corniche_basil::shared::Shared;
@@ -10,8 +10,8 @@ use corniche_basil_contracts::{Chain, chain, keys};
 use corniche_executor::BlockOutput;
 use corniche_state::{Changes, CommittedBlock, Overlay, StateView};
 use corniche_types::{
-    B256, Block, CommitIndex, Epoch, Genesis, Header, Height, OrderedTransaction, OrderingRecord, Resume, TimestampMs, U256,
-    ValidatorIndex,
+    B256, Block, CommitIndex, Epoch, Genesis, Header, Height, OrderedTransaction, OrderingRecord, Receipt, Resume, TimestampMs,
+    U256, ValidatorIndex,
 };
 
 /// Rules of a chain's blocks.
@@ -27,13 +27,19 @@ pub fn start_us(genesis: &Genesis, number: u64) -> u64 {
     (genesis.timestamp_ms.0 / block_ms + number.saturating_sub(1)).saturating_mul(block_ms).saturating_mul(1_000)
 }
 
-/// A committed transaction does not run here.
-pub fn fault(decided: &Decided, refusal: &Refusal) -> anyhow::Error {
-    anyhow::anyhow!(
-        "transaction {} is committed, but does not run here ({refusal}): more than f replicas of a shard are faulty, or this gateway \
-         differs from them",
-        chain::hash(&decided.transaction.call)
-    )
+/// Receipt of a committed transaction, from its own reads and the code in `state`. `None` if the code of a contract is not there.
+///
+/// # Errors
+///
+/// It does not run here.
+pub fn receipt(chain: &Chain, decided: &Decided, state: &dyn StateView) -> anyhow::Result<Option<Receipt>> {
+    chain.receipt_in(state, &decided.transaction).map_err(|error| {
+        anyhow::anyhow!(
+            "transaction {} is committed, but does not run here ({error}): more than f replicas of a shard are faulty, or this gateway \
+             differs from them",
+            chain::hash(&decided.transaction.call)
+        )
+    })
 }
 
 impl BlockRules<'_> {
@@ -57,8 +63,8 @@ impl BlockRules<'_> {
         let (mut changes, mut receipts, mut ordered) = (Changes::default(), Vec::new(), Vec::new());
         for decided in transactions {
             let state = Overlay { base, changes: &changes };
-            let receipt = self.chain.receipt(&decided.transaction, &|hash| state.code(hash));
-            receipts.push(receipt.map_err(|refusal| fault(decided, &refusal))?);
+            let receipt = receipt(self.chain, decided, &state)?;
+            receipts.push(receipt.context("a committed transaction calls a contract without code")?);
             let made = keys::changes(&decided.transaction.writes, &state);
             changes.merge(made);
             let gateway = self.members.index_of(Peer::Client(decided.transaction.timestamp.client));

@@ -13,7 +13,6 @@ use crate::state::GatewayState;
 use crate::{Parts, Running, spawn};
 use anyhow::{Context, ensure};
 use corniche_admission::{Pool, PoolConfig};
-use corniche_basil::Refusal;
 use corniche_basil::certificate::Decided;
 use corniche_basil::client::Client;
 use corniche_basil::shards::ClientId;
@@ -25,7 +24,6 @@ use corniche_engine::Committee;
 use corniche_network::Events;
 use corniche_rpc::{ChainEvent, Metrics, RpcServer, ServerParts};
 use corniche_service::{Faucet, NewestBlocks, fresh_seed, now};
-use corniche_state::StateView;
 use corniche_store::Options;
 use corniche_types::{Address, B256, Height, Receipt, TimestampMs};
 use prometheus_client::registry::Registry;
@@ -240,13 +238,12 @@ impl GatewayThread {
     /// Another gateway's transaction, which this one finished.
     fn recovered(&mut self, decided: &Shared<Decided>) -> anyhow::Result<()> {
         self.shared.counts.recovered.inc();
+        // A state for a moment only: while somebody holds it, another transaction copies it.
         let state = self.shared.live().state();
-        let receipt = match self.ledger.chain().receipt(&decided.transaction, &|hash| state.code(hash)) {
-            Ok(receipt) => receipt,
-            // Somebody created the contract just now. The block brings both.
-            Err(Refusal::Needs(_)) => return Ok(()),
-            Err(refusal) => return Err(block::fault(decided, &refusal)),
-        };
+        let receipt = block::receipt(self.ledger.chain(), decided, &*state)?;
+        drop(state);
+        // Somebody created the contract just now. The block brings both.
+        let Some(receipt) = receipt else { return Ok(()) };
         let entry = Entry::of(decided, &self.post.members, None, true);
         self.show(chain::hash(&decided.transaction.call), receipt, decided, entry);
         Ok(())

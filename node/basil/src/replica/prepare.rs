@@ -1,15 +1,14 @@
 //! Votes: MVTSO-Check and the wait for dependencies (§3.3, rules K0 to K8).
 //!
 //! ```text
-//!   Unknown ──▶ Parked (a constant, or a writer of a read value, is unknown) ──┐
-//!      │                                                                       ▼
-//!      └──────────────▶ Waiting (prepared; a writer is not decided) ──────▶ Voted, for ever
+//!   Unknown ──▶ Gathering (a constant is unknown) ──▶ Parked (a writer of a read value is unknown) ──┐
+//!      │                                                                                             ▼
+//!      └──────────────▶ Waiting (prepared; a writer is not decided) ────────────────────────────▶ Voted, for ever
 //! ```
 //!
 //! A transaction that goes on wakes those that wait for it through a queue, so a chain of them needs no stack.
 
-use super::constants::MAX_RECEIVED;
-use super::{Entry, Refusal, Replica};
+use super::{Entry, Replica};
 use crate::attestation::{Decision, Statement};
 use crate::message::{Conflict, MAX_FETCHED, Message, Peer};
 use crate::record::Record;
@@ -17,11 +16,11 @@ use crate::shards::Key;
 use crate::shared::Shared;
 use crate::transaction::{Read, SignedTransaction, TransactionId};
 use crate::versions::Obstacle;
-use corniche_types::TimestampMs;
-use std::collections::BTreeSet;
+use corniche_types::{Bytes, TimestampMs};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of times that a replica asks for unknown transactions before it votes Abort.
-const MAX_FETCHES: u32 = 10;
+/// Number of times that a replica asks for unknown transactions or constants before it votes Abort.
+pub(super) const MAX_FETCHES: u32 = 10;
 /// Maximum number of undecided transactions in a row of which each read from the one before (pitfall 19). A client that stalls many
 /// in a row must not make readers finish all of them.
 pub const MAX_DEPTH: u16 = 16;
@@ -32,21 +31,14 @@ pub(super) enum Phase {
     /// Not checked.
     #[default]
     Unknown,
-    /// Something is missing, and others were asked for it.
-    Parked { missing: Missing, fetch_at: TimestampMs, fetches: u32 },
+    /// These constants are missing, and their owners were asked. It needs the others, too.
+    Gathering { missing: BTreeSet<Key>, found: BTreeMap<Key, Bytes> },
+    /// These writers are unknown, or did not pass the check here and are not decided.
+    Parked { missing: BTreeSet<TransactionId>, fetch_at: TimestampMs, fetches: u32 },
     /// Prepared. These writers of values that it read are not decided.
     Waiting(BTreeSet<TransactionId>),
     /// K0: the vote never changes.
     Voted { vote: Decision, conflict: Option<TransactionId> },
-}
-
-/// A parked transaction waits for one of these.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Missing {
-    /// These writers are unknown, or did not pass the check here and are not decided.
-    Writers(BTreeSet<TransactionId>),
-    /// Without it, the program cannot run.
-    Constant(Key),
 }
 
 /// State of the version that a transaction read.
@@ -87,7 +79,7 @@ impl Replica {
             Phase::Unknown => self.check(now, id, transaction),
             // K0: a second check could give another result.
             Phase::Voted { .. } => self.send_vote(now, vec![from], id),
-            Phase::Parked { .. } | Phase::Waiting(_) => {}
+            Phase::Gathering { .. } | Phase::Parked { .. } | Phase::Waiting(_) => {}
         }
     }
 
@@ -115,7 +107,7 @@ impl Replica {
     }
 
     /// K1 to K6.
-    pub(super) fn check(&mut self, now: TimestampMs, id: TransactionId, transaction: &Shared<SignedTransaction>) {
+    fn check(&mut self, now: TimestampMs, id: TransactionId, transaction: &Shared<SignedTransaction>) {
         let timestamp = transaction.timestamp;
         // One transaction for each timestamp (pitfall 14).
         let is_first = *self.by_timestamp.entry(timestamp).or_insert(id) == id;
@@ -123,14 +115,23 @@ impl Replica {
         if !is_first || self.is_closed(timestamp) {
             return self.vote(now, id, Decision::Abort, None);
         }
-        // A1.
-        let checked = self.program.check(transaction, &|key| self.constant(key));
-        match checked {
-            Ok(()) => self.check_again(now, id, transaction),
-            Err(Refusal::Invalid(_)) => self.vote(now, id, Decision::Abort, None),
-            Err(Refusal::Needs(_)) if self.entry(id).constants >= MAX_RECEIVED => self.vote(now, id, Decision::Abort, None),
-            Err(Refusal::Needs(constant)) => self.park(now, id, Missing::Constant(constant)),
+        if let Some(constants) = self.gather(now, id, transaction) {
+            self.check_program(now, id, transaction, &constants);
         }
+    }
+
+    /// A1, once all constants are here.
+    pub(super) fn check_program(
+        &mut self,
+        now: TimestampMs,
+        id: TransactionId,
+        transaction: &Shared<SignedTransaction>,
+        constants: &BTreeMap<Key, Bytes>,
+    ) {
+        if self.is_closed(transaction.timestamp) || self.program.check(transaction, constants).is_err() {
+            return self.vote(now, id, Decision::Abort, None);
+        }
+        self.check_again(now, id, transaction);
     }
 
     /// K2 to K6: everything that depends on other transactions.
@@ -155,7 +156,7 @@ impl Replica {
             None => {}
         }
         if !sources.missing.is_empty() {
-            return self.park(now, id, Missing::Writers(sources.missing));
+            return self.park(now, id, sources.missing);
         }
         self.unpark(id);
         self.prepare(id, transaction);
@@ -227,10 +228,9 @@ impl Replica {
     }
 
     /// An unknown writer is fetched: a client may have sent it to a few replicas only (pitfall 4).
-    fn park(&mut self, now: TimestampMs, id: TransactionId, missing: Missing) {
-        match &missing {
-            Missing::Writers(writers) => writers.iter().for_each(|writer| _ = self.entry(*writer).dependents.insert(id)),
-            Missing::Constant(key) => self.constants.need(key.clone(), id),
+    fn park(&mut self, now: TimestampMs, id: TransactionId, missing: BTreeSet<TransactionId>) {
+        for writer in &missing {
+            self.entry(*writer).dependents.insert(id);
         }
         let entry = self.entry(id);
         if let Phase::Parked { missing: known, .. } = &mut entry.phase {
@@ -244,11 +244,9 @@ impl Replica {
     }
 
     pub(super) fn unpark(&mut self, id: TransactionId) {
-        if let Some(Entry { phase: Phase::Parked { missing, fetch_at, .. }, .. }) = self.transactions.get(&id) {
+        self.stop_gathering(id);
+        if let Some(Entry { phase: Phase::Parked { fetch_at, .. }, .. }) = self.transactions.get(&id) {
             self.parked.remove(&(*fetch_at, id));
-            if let Missing::Constant(key) = missing {
-                self.constants.stop_needing(key, &id);
-            }
         }
     }
 
@@ -257,13 +255,6 @@ impl Replica {
             self.transactions.get(&id)
         else {
             return;
-        };
-        let missing = match missing {
-            Missing::Writers(writers) => writers,
-            Missing::Constant(key) => {
-                let key = key.clone();
-                return self.fetch_constant(&key);
-            }
         };
         let unknown = |writer: &&TransactionId| self.transactions.get(*writer).is_none_or(|entry| entry.transaction.is_none());
         let unknown: Vec<_> = missing.iter().filter(unknown).copied().collect();
@@ -282,10 +273,12 @@ impl Replica {
     }
 
     pub(super) fn fetch_deadline(&self) -> Option<TimestampMs> {
-        self.parked.first().map(|(fetch_at, _)| *fetch_at)
+        let parked = self.parked.first().map(|(fetch_at, _)| *fetch_at);
+        [parked, self.constants.deadline()].into_iter().flatten().min()
     }
 
     pub(super) fn fetch_again(&mut self, now: TimestampMs) {
+        self.ask_again(now);
         while let Some((_, id)) = self.parked.first().copied().filter(|(fetch_at, _)| *fetch_at <= now) {
             self.parked.pop_first();
             let next = TimestampMs(now.0 + self.config.fetch_ms.max(1));
@@ -312,7 +305,7 @@ impl Replica {
             let entry = self.entry(id);
             let Some(transaction) = entry.transaction.clone() else { continue };
             match &mut entry.phase {
-                Phase::Parked { missing: Missing::Writers(missing), .. } => {
+                Phase::Parked { missing, .. } => {
                     missing.remove(&writer);
                     if missing.is_empty() {
                         self.check_again(now, id, &transaction);
@@ -337,7 +330,7 @@ impl Replica {
     }
 
     /// K8. An Abort of a prepared transaction takes its versions back.
-    fn vote(&mut self, now: TimestampMs, id: TransactionId, vote: Decision, conflict: Option<TransactionId>) {
+    pub(super) fn vote(&mut self, now: TimestampMs, id: TransactionId, vote: Decision, conflict: Option<TransactionId>) {
         self.unpark(id);
         let entry = self.entry(id);
         let Some(transaction) = entry.transaction.clone() else { return };

@@ -13,7 +13,7 @@ use corniche_basil::config::Config;
 use corniche_basil::copy::StateCopy;
 use corniche_basil::message::{Message, Peer};
 use corniche_basil::record::Record;
-use corniche_basil::replica::{Constants, Input, Output, Program, Refusal, Replica, Setup, Ticket};
+use corniche_basil::replica::{Input, Output, Program, Replica, Setup, Ticket};
 use corniche_basil::shards::{ClientId, Key, ReplicaId, ShardId, Shards};
 use corniche_basil::shared::Shared;
 use corniche_basil::transaction::{
@@ -120,14 +120,19 @@ pub fn call(keys: &[Key], salt: u64) -> Bytes {
 }
 
 impl Program for Mixer {
-    fn check(&self, transaction: &Transaction, constants: &Constants) -> Result<(), Refusal> {
-        let decode = wire::decode(&transaction.call);
-        let (keys, salt): (Vec<Key>, u64) = decode.map_err(|error| Refusal::Invalid(error.to_string()))?;
-        for key in keys.iter().filter(|key| is_constant(key)) {
-            constants(key).ok_or_else(|| Refusal::Needs(key.clone()))?;
+    fn check(&self, transaction: &Transaction, constants: &BTreeMap<Key, Bytes>) -> Result<(), String> {
+        let (keys, salt): (Vec<Key>, u64) = wire::decode(&transaction.call).map_err(|error| error.to_string())?;
+        let is_known = |key: &Key| constants.get(key).is_some_and(|value| self.is_constant(key, value));
+        if !self.constants(transaction).iter().all(is_known) {
+            return Err("a constant is missing".into());
         }
         let expected = mixed(&transaction.reads, &keys, salt);
-        if expected == transaction.writes { Ok(()) } else { Err(Refusal::Invalid("other writes".into())) }
+        if expected == transaction.writes { Ok(()) } else { Err("other writes".into()) }
+    }
+
+    fn constants(&self, transaction: &Transaction) -> BTreeSet<Key> {
+        let keys = wire::decode::<(Vec<Key>, u64)>(&transaction.call).map(|(keys, _)| keys);
+        keys.unwrap_or_default().into_iter().filter(is_constant).collect()
     }
 
     fn is_constant(&self, key: &Key, value: &Bytes) -> bool {
