@@ -398,7 +398,7 @@ fn a_vote_waits_for_constants() {
     script.sent.clear();
     let footprint = script.replica.footprint();
     assert!(footprint > waiting);
-    let (other, content) = constant(CONSTANTS);
+    let (other, content) = constant(CONSTANTS + 1);
     script.send(owner, Message::Constant { key: other, value: content });
     assert_eq!(script.replica.footprint(), footprint);
     script.send(Peer::Client(client_id(BOB)), Message::AskConstant(key.clone()));

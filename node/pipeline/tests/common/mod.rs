@@ -3,7 +3,9 @@
 #![allow(dead_code)]
 
 use alloy_consensus::TxEip1559;
+use borsh::BorshSerialize;
 use corniche_admission::{PoolConfig, Rotation, batch};
+use corniche_certify::{Signature, Signatures};
 use corniche_crypto::evidence::Evidence;
 use corniche_crypto::{BlsSecretKey, CoinKey, ConsensusKey, EthereumKey, Known, VerifiedTransaction};
 use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent};
@@ -18,10 +20,11 @@ use corniche_state::{CommittedBlock, State, Tree};
 use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisStake, Header,
     Height, KnownVersions, ProtocolRules, STAKING_ADDRESS, SignatureChecks, StakingParameters, TimestampMs, Transaction,
-    TxKind, U256, ValidatorIndex, ValidatorInfo, header_hash,
+    TxKind, U256, ValidatorIndex, ValidatorInfo, header_hash, keccak256, wire,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, VecDeque},
     sync::{
         Arc, LazyLock, Mutex,
@@ -65,6 +68,48 @@ pub fn notice_author(index: usize) -> NoticeAuthor {
 /// Identity of a node in its network.
 pub fn network_key(index: usize) -> ConsensusKey {
     ConsensusKey::from_seed([200 + index as u8; 32])
+}
+
+/// Signatures of certificates for all nodes of a test, which are in one thread: what one of them verified, the others need not verify
+/// again. That was a third of the time.
+struct SharedSignatures {
+    signatures: Arc<dyn Signatures>,
+    committee: B256,
+}
+
+thread_local! {
+    /// Verified combinations, by the hash of everything that was verified.
+    static VERIFIED: RefCell<BTreeMap<B256, Signature>> = RefCell::default();
+}
+
+impl SharedSignatures {
+    fn verified<T: BorshSerialize>(&self, what: T, verify: impl FnOnce() -> Option<Signature>) -> Option<Signature> {
+        let hash = keccak256(wire::encode(&(self.committee, what)));
+        let known = VERIFIED.with_borrow(|verified| verified.get(&hash).copied());
+        known.or_else(|| verify().inspect(|combined| _ = VERIFIED.with_borrow_mut(|all| all.insert(hash, *combined))))
+    }
+}
+
+impl Signatures for SharedSignatures {
+    fn verify_share(&self, signer: ValidatorIndex, message: &[u8], share: &Signature) -> bool {
+        self.signatures.verify_share(signer, message, share)
+    }
+
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature> {
+        let ordered: BTreeMap<_, _> = shares.iter().copied().collect();
+        let combined = self.verified((message, &ordered), || self.signatures.combine(message, shares))?;
+        let signers: Vec<_> = ordered.into_keys().collect();
+        self.verified((message, signers, combined), || Some(combined))
+    }
+
+    fn combine_own(&self, message: &[u8], own: (ValidatorIndex, Signature)) -> Option<Signature> {
+        self.signatures.combine_own(message, own)
+    }
+
+    fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool {
+        let verify = || self.signatures.verify(message, signers, combined).then_some(*combined);
+        self.verified((message, signers, combined), verify).is_some()
+    }
 }
 
 /// Maximum number of nodes of a test.
@@ -425,7 +470,9 @@ impl Node {
                 let (index, _) = committee.members().find(|(_, member)| is_own(member, own))?;
                 Some((index, own.clone()))
             });
-            CertificateKeys::bls(committee, own)
+            let keys = CertificateKeys::bls(committee, own);
+            let committee = Arc::new(SharedSignatures { signatures: keys.committee, committee: committee.hash() });
+            CertificateKeys { committee, ..keys }
         });
         let highest = disk.known.highest();
         let version = disk.max_version.map_or(highest, |max| highest.min(max));
