@@ -85,7 +85,8 @@ pub enum Output {
     Late {
         below_us: u64,
     },
-    /// This gateway finished another one's proposal, of a wallet's transaction that it does not drive itself. It is committed.
+    /// Another gateway's proposal is committed. This one finished it for a wallet's transaction that it does not drive itself, or drives it and
+    /// lacks the code for its receipt.
     Recovered(Shared<Decided>),
     /// See [`Client::certify`].
     Certified {
