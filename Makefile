@@ -74,7 +74,7 @@ fmt-check: tools ## Check the formatting
 
 .PHONY: lint
 lint: tools ## Run clippy with the lint table; warnings are errors
-	$(CARGO) clippy --locked --workspace -- -D warnings
+	$(CARGO) clippy --locked $(TEST_FEATURES) --lib --bins -- -D warnings
 	# Tests may unwrap, and so may their helpers, which clippy's own exception does not cover.
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings -A clippy::unwrap_used
 	$(CARGO) clippy --locked --workspace --all-targets --manifest-path contracts/Cargo.toml --target-dir $(CONTRACTS_TARGET_DIR) -- -D warnings
